@@ -1,0 +1,35 @@
+# make install | repro | test | lint | format | clean
+PYTHON ?= python3
+VENV := .venv
+# Stages run as `python -m stages.<name>`: this makes it the project's own python.
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+
+.PHONY: install repro test lint format clean
+.DEFAULT_GOAL := repro
+
+install: $(VENV)/installed
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+repro: install
+	dvc repro
+	@python -c "import json; print('test mAP: %.2f percent' % json.load(open('metrics/test.json'))['mAP'])"
+	@echo "figures: $(CURDIR)/figures"
+
+test: install
+	python -m pytest -n 2
+
+lint: install
+	ruff check .
+	ruff format --check .
+	mypy
+
+format: install
+	ruff check --fix .
+	ruff format .
+
+clean:
+	rm -rf data model figures .mlml .mypy_cache .ruff_cache .hypothesis

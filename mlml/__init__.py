@@ -1,0 +1,1 @@
+"""mlml: multi-label image classification when most labels are missing."""

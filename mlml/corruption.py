@@ -1,0 +1,112 @@
+"""Discarding labels: from full labels to the observed labels of a setting, and what is left of them."""
+
+from typing import Annotated
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from mlml import labels as lb
+from mlml.params import Section
+from mlml.settings import Setting
+
+_CHUNK_CELLS = 1 << 22  # bounds the random keys in memory (32 MiB) however large the table
+
+
+class CorruptParams(Section):
+    """Section ``corrupt`` of params.yaml.
+
+    Attributes:
+        seed: which draw of the observed labels.
+    """
+
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+def corrupt(labels: lb.Labels, setting: Setting, seed: int) -> lb.Labels:
+    """Draw the observed labels of `setting`.
+
+    Of an image with L labels, k of them present, there remain observed, drawn without replacement with equal
+    chances:
+
+    - fol: all;
+    - pol: exactly round(rate * L), whatever their value;
+    - ppl: min(k, floor(rate * k) + 1) of the present ones;
+    - spl: min(k, 1) of the present ones.
+
+    The counts reproduce the totals of the paper's Table II. The draw depends on the labels' shape and the
+    seed alone and is the same on every machine; with one seed, the labels observed at a lower rate are
+    observed at a higher one too.
+
+    Args:
+        labels: int8 [n, L] of PRESENT, ABSENT.
+        seed: not negative.
+
+    Returns:
+        int8 [n, L] of PRESENT, ABSENT, UNKNOWN; observed labels are as they were.
+
+    Raises:
+        ValueError: `labels` is no complete label matrix.
+    """
+    lb.check_complete(labels)
+    if setting.kind == "fol":
+        return labels.copy()
+    # The raw stream of a bit generator never changes with NumPy's version; its distributions may.
+    stream = np.random.PCG64(seed)
+    observed = np.empty_like(labels)
+    rows = max(1, _CHUNK_CELLS // max(1, labels.shape[1]))
+    for first in range(0, len(labels), rows):
+        chunk = labels[first : first + rows]
+        keep = chunk == lb.PRESENT if setting.kind in ("ppl", "spl") else np.ones(chunk.shape, bool)
+        mask = _draw(keep, _counts(keep.sum(1), setting), stream)
+        observed[first : first + rows] = np.where(mask, chunk, lb.UNKNOWN)
+    return observed
+
+
+def _counts(candidates: npt.NDArray[np.int64], setting: Setting) -> npt.NDArray[np.int64]:
+    """How many of each image's candidates stay observed, int64 [n]."""
+    if setting.rate is None:
+        return np.minimum(candidates, 1)
+    # Exact arithmetic on the few distinct counts: in binary fractions 0.6 * 5 is below 3.
+    table = np.zeros(int(candidates.max(initial=0)) + 1, np.int64)
+    for k in range(1, len(table)):
+        share = setting.rate * k
+        table[k] = round(share) if setting.kind == "pol" else min(k, share // 1 + 1)
+    return table[candidates]
+
+
+def _draw(
+    candidates: npt.NDArray[np.bool_], counts: npt.NDArray[np.int64], stream: np.random.PCG64
+) -> npt.NDArray[np.bool_]:
+    """In each row, counts[row] of the candidates, all sets of that size equally likely; bool [n, L]."""
+    n, width = candidates.shape
+    # The column number in the low bits makes the keys of a row distinct, so that a rank is never shared.
+    low = np.uint64((1 << max(1, (width - 1).bit_length())) - 1)
+    keys = stream.random_raw(n * width).reshape(n, width) & ~low | np.arange(width, dtype=np.uint64)
+    last = np.iinfo(np.uint64).max
+    ranked = np.sort(np.where(candidates, keys, last), axis=1)
+    bound = np.take_along_axis(ranked, np.maximum(counts - 1, 0)[:, None], axis=1)
+    mask: npt.NDArray[np.bool_] = candidates & (keys <= bound) & (counts > 0)[:, None]
+    return mask
+
+
+def statistics(observed: lb.Labels) -> dict[str, int | float]:
+    """What a label matrix holds: the columns of the paper's Table II, and what its caption talks about.
+
+    Returns:
+        counts (int), means an image and shares (float, rounded to 6 places), by name.
+    """
+    n, width = lb.check(observed).shape
+    positives = (observed == lb.PRESENT).sum(1)
+    negatives = (observed == lb.ABSENT).sum(1)
+    return {
+        "images": n,
+        "classes": width,
+        "positives": int(positives.sum()),
+        "negatives": int(negatives.sum()),
+        "positives_per_image": round(float(positives.mean()), 6) if n else 0.0,
+        "negatives_per_image": round(float(negatives.mean()), 6) if n else 0.0,
+        "observed_share": round(float((positives + negatives).mean() / width), 6) if n else 0.0,
+        "images_without_positive": int((positives == 0).sum()),
+        "images_without_label": int((positives + negatives == 0).sum()),
+    }

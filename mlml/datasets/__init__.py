@@ -1,0 +1,55 @@
+"""The readers by name: one file, one layout of images and labels."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from mlml import plugins
+from mlml.datasets.source import Source
+from mlml.params import Section, parse_options
+
+__all__ = ["Layout", "Source", "names", "read"]
+
+
+class Layout(Section):
+    """Section ``images`` of a data set's file.
+
+    Attributes:
+        reader: one of `names()`.
+        size: edge S of the prepared images in pixels.
+        options: the reader's own options.
+    """
+
+    reader: str
+    size: Annotated[int, Field(ge=8)]
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+_NOT_READERS = {"source", "split"}
+
+
+def names() -> list[str]:
+    """The names of all readers, sorted."""
+    return plugins.names(sys.modules[__name__], _NOT_READERS)
+
+
+def read(name: str, folder: Path, archives: Path, options: Mapping[str, Any] | None = None) -> Source:
+    """Read a data set with the reader called `name`.
+
+    Each reader's module holds a function `read` that takes the two folders and, as keyword-only arguments,
+    the options.
+
+    Args:
+        folder: the data set's own folder, with what the user brought.
+        archives: the folder of the downloaded archives.
+        options: the reader's own options.
+
+    Raises:
+        ValueError: no such reader or option, or files that are not what the reader expects.
+    """
+    reader = plugins.find(sys.modules[__name__], name, _NOT_READERS, "images.reader")
+    source: Source = reader.read(folder, archives, **parse_options(reader.read, options, "images.options"))
+    return source

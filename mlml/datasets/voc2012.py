@@ -1,0 +1,118 @@
+"""Pascal VOC 2012, read from the official archive without unpacking it.
+
+Protocol of Cole et al. 2021: the official train images are split into training and validation images, the
+official val images are the test images. A class is present where the official list says 1; 0 ("difficult")
+and -1 are absent.
+"""
+
+import io
+import os
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from mlml import labels as lb
+from mlml.datasets.source import Source
+from mlml.datasets.split import validation_split
+from mlml.table import Table
+
+ARCHIVE = "VOCtrainval_11-May-2012.tar"
+ROOT = "VOCdevkit/VOC2012"
+# fmt: off
+CLASSES = (
+    "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog",
+    "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
+)
+# fmt: on
+
+
+def read(folder: Path, archives: Path) -> Source:
+    """Read the archive in `archives`.
+
+    Raises:
+        ValueError: the archive is not there, is no tar file, or lacks a list or a photograph.
+    """
+    members = _TarMembers(archives / ARCHIVE)
+    table = label_table(members.text)
+    paths = [f"{ROOT}/JPEGImages/{image}.jpg" for image in table.images]
+    missing = [path for path in paths if path not in members]
+    if missing:
+        raise ValueError(f"{members.path}: {len(missing)} photographs are missing, the first is {missing[0]}")
+    return Source(table, lambda row: Image.open(io.BytesIO(members.read(paths[row]))))
+
+
+def label_table(text: Callable[[str], str]) -> Table:
+    """The label table of the official per-class lists.
+
+    Args:
+        text: path of a list, from "VOCdevkit" on -> its content.
+
+    Raises:
+        ValueError: a list with another form, or for other images than the first class's.
+    """
+    train_ids, train = _official(text, "train")
+    test_ids, test = _official(text, "val")
+    _, validation_rows = validation_split(len(train_ids))
+    split = np.array(["train"] * len(train_ids), dtype=object)
+    split[validation_rows] = "validation"
+    return Table(
+        CLASSES,
+        (*train_ids, *test_ids),
+        (*split, *["test"] * len(test_ids)),
+        np.concatenate([train, test]),
+    )
+
+
+def _official(text: Callable[[str], str], part: str) -> tuple[list[str], lb.Labels]:
+    """Ids, sorted, and labels int8 [n, 20] of the official "train" or "val" images."""
+    columns: list[dict[str, str]] = []
+    for name in CLASSES:
+        path = f"{ROOT}/ImageSets/Main/{name}_{part}.txt"
+        fields = [line.split() for line in text(path).splitlines() if line.strip()]
+        for number, field in enumerate(fields, 1):
+            if len(field) != 2 or field[1] not in ("1", "0", "-1"):
+                raise ValueError(f"{path}: line {number} is {' '.join(field)!r}, not an image id and 1, 0 or -1")
+        columns.append(dict(fields))
+        if columns[-1].keys() != columns[0].keys():
+            other = sorted(columns[-1].keys() ^ columns[0].keys())[0]
+            raise ValueError(f"{path}: image {other!r} is not in the lists of all classes")
+    ids = sorted(columns[0])
+    present = np.array([[column[image] == "1" for column in columns] for image in ids]).reshape(len(ids), len(CLASSES))
+    return ids, np.where(present, lb.PRESENT, lb.ABSENT).astype(np.int8)
+
+
+class _TarMembers:
+    """Random access to the files of an uncompressed tar, from any number of threads."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with tarfile.open(path, "r:") as tar:
+                self._places = {member.name: (member.offset_data, member.size) for member in tar if member.isreg()}
+        except FileNotFoundError:
+            raise ValueError(f"{path} is missing; `dvc repro download` fetches it") from None
+        except tarfile.TarError as error:
+            raise ValueError(f"{path} is no tar archive: {error}") from None
+        self._file = os.open(path, os.O_RDONLY)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._places
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            os.close(self._file)
+
+    def read(self, name: str) -> bytes:
+        if name not in self._places:
+            raise ValueError(f"{self.path}: {name} is missing")
+        offset, size = self._places[name]
+        data = os.pread(self._file, size, offset)
+        if len(data) != size:
+            raise ValueError(f"{self.path}: {name} is cut short ({len(data)} of {size} bytes)")
+        return data
+
+    def text(self, name: str) -> str:
+        return self.read(name).decode("utf-8")

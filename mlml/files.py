@@ -1,0 +1,28 @@
+"""Writing files so that a half-written one never has the name of a complete one."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside `path` to write to; it takes the name when the block ends without an error.
+
+    A new file takes the old one's place instead of being written over it: the old one may be a link into
+    DVC's cache.
+    """
+    part = path.with_name("." + path.name)
+    try:
+        yield part
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_json(path: Path, values: Mapping[str, int | float | str]) -> None:
+    """Write `values` as a JSON object, one key a line."""
+    with replacing(path) as part:
+        part.write_text(json.dumps(values, indent=2, allow_nan=False) + "\n", encoding="utf-8")

@@ -1,0 +1,38 @@
+"""The methods by name: one file, one method, one paper. The file's name is the method's name."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from mlml import plugins
+from mlml.methods.base import Batch, Method, TrainLabels
+from mlml.params import parse_options
+
+__all__ = ["Batch", "Method", "TrainLabels", "build", "names"]
+
+_NOT_METHODS = {"base"}
+
+
+def names() -> list[str]:
+    """The names of all methods, sorted."""
+    return plugins.names(sys.modules[__name__], _NOT_METHODS)
+
+
+def build(name: str, train: TrainLabels, options: Mapping[str, Any] | None = None) -> Method:
+    """Make the method called `name` for these training labels.
+
+    Each method's module holds a `method`: a callable that takes the `TrainLabels` and, as keyword-only
+    arguments, the options.
+
+    Args:
+        name: one of `names()`.
+        train: the observed labels of the whole training set, and what is known about the run.
+        options: the method's own options; those not given keep their defaults.
+
+    Raises:
+        ValueError: no such method or option, an option out of range, or labels that the method cannot use.
+    """
+    make = plugins.find(sys.modules[__name__], name, _NOT_METHODS, "method").method
+    method: Method = make(train, **parse_options(make, options, f"methods.{name}"))
+    method.name = name
+    return method

@@ -1,0 +1,66 @@
+"""Typed, frozen parameters, and the one line a wrong value gives.
+
+Each section's class stands with the code that uses it and derives from `Section`.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+_S = TypeVar("_S", bound=BaseModel)
+
+
+class Section(BaseModel):
+    """Base of all parameter sections: frozen, unknown keys refused, values never converted silently."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def parse(section: type[_S], values: Any, where: str) -> _S:
+    """Validate `values` as a `section`.
+
+    Args:
+        where: the section's place for messages, e.g. "train" or "datasets/mine/dataset.yaml: images".
+
+    Raises:
+        ValueError: one line a fault, naming the key, the value and what is allowed.
+    """
+    try:
+        return section.model_validate({} if values is None else values)
+    except ValidationError as error:
+        lines = [_line(fault, where, sorted(section.model_fields)) for fault in error.errors()]
+        raise ValueError("\n".join(lines)) from None
+
+
+def parse_options(function: Callable[..., Any], values: Any, where: str) -> dict[str, Any]:
+    """Validate `values` as the keyword-only arguments of `function`; returns them with their defaults.
+
+    Annotations are types that pydantic knows, e.g. ``Annotated[float, Field(ge=0)]``.
+
+    Raises:
+        ValueError: as `parse`; an unknown option's line lists the options there are.
+    """
+    fields: Any = {
+        name: (parameter.annotation, ... if parameter.default is inspect.Parameter.empty else parameter.default)
+        for name, parameter in inspect.signature(function, eval_str=True).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    section = create_model("Options", __base__=Section, **fields)
+    parsed = parse(section, values, where)
+    return {name: getattr(parsed, name) for name in fields}
+
+
+def _line(fault: Mapping[str, Any], where: str, known: list[str]) -> str:
+    key = ".".join([where, *(str(part) for part in fault["loc"])])
+    if fault["type"] == "extra_forbidden":
+        allowed = ", ".join(known) if len(fault["loc"]) == 1 else "the keys params.yaml shows"
+        return f"{key}: unknown key; it takes {allowed or 'none'}"
+    if fault["type"] == "missing":
+        return f"{key}: missing"
+    message = fault["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    return f"{key}: {fault['input']!r} is not allowed; {message[:1].lower()}{message[1:]}"
+
+
+__all__ = ["Field", "Section", "parse", "parse_options"]

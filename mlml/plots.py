@@ -1,0 +1,139 @@
+"""The figures: tables in, pictures out."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from mlml import labels as lb
+from mlml.files import replacing
+from mlml.params import Section
+from mlml.table import Table
+
+mpl.use("agg")
+
+BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#bbbbbb"  # told apart by colour-blind readers too (Okabe and Ito)
+
+
+class PlotParams(Section):
+    """Section ``plot`` of params.yaml.
+
+    Attributes:
+        seed: which training labels `trajectories` shows.
+        trajectories: how many.
+        format: of the files.
+        dpi: pixels an inch, for png.
+    """
+
+    seed: Annotated[int, Field(ge=0)] = 0
+    trajectories: Annotated[int, Field(ge=1, le=60)] = 6
+    format: Literal["png", "svg", "pdf"] = "png"
+    dpi: Annotated[int, Field(ge=20, le=1200)] = 120
+
+
+def average_precision(per_class: pd.DataFrame, mean: float) -> Figure:
+    """Bars of each class's AP, the best on top.
+
+    Args:
+        per_class: columns "class" and "AP" (percent; NaN where a class has no positive).
+        mean: mAP in percent.
+    """
+    ordered = per_class.sort_values("AP", na_position="first")
+    figure, axes = _new(height=1.2 + 0.24 * len(ordered))
+    axes.barh(ordered["class"].astype(str), ordered["AP"].fillna(0), color=BLUE)
+    axes.axvline(mean, color=ORANGE, label=f"mAP {mean:.2f}")
+    axes.set(xlabel="average precision on the test images, percent", xlim=(0, 100), ylim=(-0.7, len(ordered) - 0.3))
+    axes.legend(loc="lower right")
+    return figure
+
+
+def learning_curve(history: pd.DataFrame, best: int) -> Figure:
+    """Training loss and validation mAP by epoch; `best` is the epoch whose weights were kept."""
+    figure, axes = _new()
+    axes.plot(history["epoch"], history["loss"], color=GREY, marker=".")
+    axes.set(xlabel="epoch", ylabel="training loss (grey)", xticks=history["epoch"])
+    right = axes.twinx()
+    right.plot(history["epoch"], history["validation_mAP"], color=BLUE, marker=".")
+    right.axvline(best, color=ORANGE, linestyle=":", label=f"best epoch: {best}")
+    right.set_ylabel("validation mAP, percent (blue)")
+    right.legend(loc="lower right")
+    return figure
+
+
+def label_statistics(observed: Table) -> Figure:
+    """Bars of the observed positives, observed negatives and unknown labels of each class."""
+    figure, axes = _new(height=1.2 + 0.24 * len(observed.classes))
+    left = np.zeros(len(observed.classes))
+    for value, name, color in (
+        (lb.PRESENT, "present", ORANGE),
+        (lb.ABSENT, "absent", BLUE),
+        (lb.UNKNOWN, "unknown", GREY),
+    ):
+        counts = (observed.labels == value).sum(0)
+        axes.barh(observed.classes, counts, left=left, color=color, label=f"{name}: {counts.sum()}")
+        left += counts
+    axes.invert_yaxis()
+    axes.set(xlabel="training images")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.0), ncols=3, framealpha=0.9)
+    return figure
+
+
+def trajectories(recorded: dict[str, np.ndarray], observed: Table, truth: Table, count: int, seed: int) -> Figure:
+    """Predictions and pseudo labels of a few labels of training images by epoch (paper, Fig. 2).
+
+    Unknown labels are shown where there are any; half of them present in truth, as far as there are such.
+
+    Args:
+        recorded: what `mlml.trajectories.Recorder.save` wrote.
+        observed, truth: tables of the training images.
+        count: number of labels to show.
+        seed: which ones.
+    """
+    rows, predictions, pseudo = (recorded[key] for key in ("rows", "predictions", "pseudo_labels"))
+    chosen = _choose(observed.labels[rows], truth.labels[rows], count, np.random.RandomState(seed))
+    across = min(3, len(chosen))
+    down = -(-len(chosen) // across)
+    figure = Figure(figsize=(7, 0.6 + 2.1 * down), layout="constrained")
+    grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
+    for axes in grid.flat[len(chosen) :]:
+        axes.set_visible(False)
+    for axes, (image, column) in zip(grid.flat, chosen, strict=False):
+        epochs = np.arange(1, len(predictions) + 1)
+        axes.plot(epochs, predictions[:, image, column], color=BLUE, marker=".", label="prediction")
+        if len(pseudo):
+            axes.plot(np.arange(len(pseudo)), pseudo[:, image, column], color=ORANGE, label="pseudo label")
+        state = {lb.PRESENT: "present", lb.ABSENT: "absent", lb.UNKNOWN: "unknown"}
+        seen, true = (state[int(table.labels[rows[image], column])] for table in (observed, truth))
+        title = f"{observed.images[rows[image]]}: {observed.classes[column]}\n{seen}, in truth {true}"
+        axes.set_title(title, fontsize="small")
+        axes.set(ylim=(-0.03, 1.03), xlabel="epoch")
+    handles, names = grid.flat[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=2)
+    return figure
+
+
+def _choose(observed: lb.Labels, truth: lb.Labels, count: int, random: np.random.RandomState) -> list[tuple[int, int]]:
+    """`count` places of int8 [t, L], those of unknown labels first, present and absent ones in turn."""
+    order = random.permutation(observed.size)
+    place = [(int(i // observed.shape[1]), int(i % observed.shape[1])) for i in order]
+    unknown = [p for p in place if observed[p] == lb.UNKNOWN] or place
+    present = [p for p in unknown if truth[p] == lb.PRESENT][: -(-count // 2)]
+    others = [p for p in unknown if truth[p] != lb.PRESENT]
+    return sorted(present + others[: count - len(present)], key=lambda p: (-int(truth[p]), p))
+
+
+def save(figure: Figure, path: Path, dpi: int) -> None:
+    """Write the figure; the format is the path's suffix. The same figure gives the same bytes."""
+    metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix)
+    with mpl.rc_context({"svg.hashsalt": "mlml"}), replacing(path) as part:
+        figure.savefig(part, dpi=dpi, metadata=metadata)
+
+
+def _new(height: float = 3.6) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(7, height), layout="constrained")
+    return figure, figure.subplots()

@@ -1,0 +1,60 @@
+"""How a run trains: the data set's recipe, overridden by what params.yaml sets."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from mlml.params import Section, parse
+
+
+class Recipe(Section):
+    """Training parameters; the defaults are the paper's (Sec. V-D).
+
+    Attributes:
+        backbone: name of a timm model.
+        weights: its initial weights: "hub", "none" or a file (`mlml.model.load_backbone`).
+        lr: learning rate of Adam, constant.
+        batch_size: images a step, at most.
+        epochs: T_e.
+        flip: whether a training image is mirrored with probability 0.5, anew in each epoch.
+        prior: expected number of present labels an image; None: not known.
+    """
+
+    backbone: str = "resnet50.tv_in1k"
+    weights: str = "hub"
+    lr: Annotated[float, Field(gt=0)] = 1e-5
+    batch_size: Annotated[int, Field(ge=1)] = 16
+    epochs: Annotated[int, Field(ge=1)] = 10
+    flip: bool = True
+    prior: Annotated[float, Field(gt=0)] | None = None
+
+
+class Run(Section):
+    """The axes of params.yaml that training reads.
+
+    Attributes:
+        method: one of `mlml.methods.names()`.
+        seed: of training.
+        device: see `mlml.training.device_for`.
+    """
+
+    method: str
+    seed: Annotated[int, Field(ge=0, lt=2**32)]
+    device: str
+
+
+def resolve(dataset: Mapping[str, Any] | None, train: Mapping[str, Any] | None, file: str) -> Recipe:
+    """The recipe of a run: a key that is not null in `train`, else the data set's, else the default.
+
+    Args:
+        dataset: section ``training`` of the data set's file.
+        train: section ``train`` of params.yaml.
+        file: the data set's file, for messages.
+
+    Raises:
+        ValueError: one line a fault, naming the key, the value and what is allowed.
+    """
+    parse(Recipe, dataset, f"{file}: training")
+    chosen = {key: value for key, value in (train or {}).items() if value is not None}
+    return parse(Recipe, {**(dataset or {}), **chosen}, "train")

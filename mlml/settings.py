@@ -1,0 +1,71 @@
+"""Missing-label settings by name: fol, pol_D, ppl_D, spl."""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+_RATES = ("pol", "ppl")
+_HELP = "a setting is fol, spl, pol_D or ppl_D, D the fraction without its point: pol_02 is 0.2, pol_005 is 0.05"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A rule that says which labels of a training image are observed (paper, Sec. III-B).
+
+    ==========  =============================================================================
+    ``fol``     fully observed labels: all of them
+    ``pol_D``   partially observed labels: a share of all labels, present or absent
+    ``ppl_D``   partially observed positive labels: a share of the present ones, nothing else
+    ``spl``     single positive label: one of the present ones, nothing else
+    ==========  =============================================================================
+
+    Attributes:
+        kind: "fol", "pol", "ppl" or "spl".
+        rate: the fraction D stands for, 0 < rate < 1; None for fol and spl. Exact, so that 0.6 of 5 is 3.
+
+    ``Setting.parse`` and ``str`` are inverse to each other.
+    """
+
+    kind: str
+    rate: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind in ("fol", "spl"):
+            valid = self.rate is None
+        else:
+            # The name of a setting is a decimal: a rate such as 1/3 has none.
+            decimal = self.rate is not None and re.fullmatch(r"[25]*", _prime_factors(self.rate.denominator))
+            valid = self.kind in _RATES and bool(decimal) and 0 < Fraction(self.rate or 0) < 1
+        if not valid:
+            raise ValueError(f"no setting {self.kind!r} with rate {self.rate}: {_HELP}")
+
+    @classmethod
+    def parse(cls, text: str) -> "Setting":
+        """The setting of this name.
+
+        Raises:
+            ValueError: no such setting; the message says how settings are written.
+        """
+        match = re.fullmatch(r"(fol|spl)|(pol|ppl)_(0[0-9]*[1-9]0*)", str(text))
+        if not match:
+            raise ValueError(f"setting: {text!r} is not allowed; {_HELP}")
+        plain, kind, digits = match.groups()
+        return cls(plain) if plain else cls(kind, Fraction(int(digits), 10 ** (len(digits) - 1)))
+
+    def __str__(self) -> str:
+        if self.rate is None:
+            return self.kind
+        places = 0
+        while self.rate * 10**places % 1:
+            places += 1
+        return f"{self.kind}_{int(self.rate * 10**places):0{places + 1}d}"
+
+
+def _prime_factors(number: int) -> str:
+    """The factors 2 and 5 of `number` as digits, and what remains, if anything, as "x"."""
+    found = ""
+    for factor in (2, 5):
+        while number % factor == 0:
+            number //= factor
+            found += str(factor)
+    return found if number == 1 else found + "x"

@@ -1,0 +1,104 @@
+"""The label table: which image belongs to which split and has which labels. Reads and writes CSV.
+
+The file has one row an image: ``image,split,<class>,<class>,...`` where a label cell is ``1`` (present),
+``0`` (absent) or blank (unknown).
+"""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from mlml import labels as lb
+from mlml.files import replacing
+
+SPLITS = ("train", "validation", "test")
+_CELLS = np.array(["0", "", "1"])  # ABSENT, UNKNOWN, PRESENT at label + 1
+
+
+@dataclass(frozen=True)
+class Table:
+    """Images, their split and their labels; row i of each belongs to image i.
+
+    Attributes:
+        classes: names of the L classes, in column order.
+        images: n names, unique; what a name means is the reader's business (a path, an id).
+        split: n times "train", "validation" or "test".
+        labels: int8 [n, L] of PRESENT, ABSENT, UNKNOWN.
+
+    Raises:
+        ValueError: sizes that do not fit, a name twice, an unknown split, a value that is no label.
+    """
+
+    classes: tuple[str, ...]
+    images: tuple[str, ...]
+    split: tuple[str, ...]
+    labels: lb.Labels
+
+    def __post_init__(self) -> None:
+        n, width = lb.check(self.labels).shape
+        if len(self.images) != n or len(self.split) != n or len(self.classes) != width:
+            raise ValueError(
+                f"{len(self.images)} images, {len(self.split)} splits and {len(self.classes)} classes "
+                f"do not fit labels of shape [{n}, {width}]"
+            )
+        for what, names in (("class", self.classes), ("image", self.images)):
+            if len(set(names)) != len(names):
+                twice = next(name for i, name in enumerate(names) if name in names[:i])
+                raise ValueError(f"{what} {twice!r} occurs more than once")
+        for split in set(self.split) - set(SPLITS):
+            image = self.images[self.split.index(split)]
+            raise ValueError(f"image {image!r} has split {split!r}; it must be one of {', '.join(SPLITS)}")
+
+    def rows(self, split: str) -> np.ndarray:
+        """Row numbers of one split, int64, ascending."""
+        return np.flatnonzero(np.array(self.split) == split)
+
+    def take(self, rows: np.ndarray) -> "Table":
+        """The table of these rows only, in this order."""
+        return Table(
+            self.classes,
+            tuple(self.images[i] for i in rows),
+            tuple(self.split[i] for i in rows),
+            self.labels[rows],
+        )
+
+
+def write(table: Table, path: Path) -> None:
+    """Write `table` as CSV; the file appears under its name only when it is complete."""
+    frame = pd.DataFrame(_CELLS[table.labels + 1], columns=list(table.classes))
+    frame.insert(0, "split", list(table.split))
+    frame.insert(0, "image", list(table.images))
+    with replacing(path) as part:
+        frame.to_csv(part, index=False, lineterminator="\n")
+
+
+def read(path: Path) -> Table:
+    """Read a table that `write` wrote.
+
+    Raises:
+        ValueError: not such a file; names the file and, where it can, the row and the column.
+    """
+    with path.open(newline="", encoding="utf-8") as file:
+        header = next(csv.reader(file), [])
+    if header[:2] != ["image", "split"] or len(header) < 3:
+        raise ValueError(f"{path}: the header must be image,split,<class>,..., not {','.join(header[:4])!r}")
+    # Read by position: a class may well be called "image" or occur twice, which is then said by name.
+    frame = pd.read_csv(path, header=None, skiprows=1, dtype=str, keep_default_na=False, names=range(len(header)))
+    cells = frame.iloc[:, 2:].to_numpy(dtype=str)
+    labels = np.full(cells.shape, 2, np.int8)
+    for value, cell in zip((lb.ABSENT, lb.UNKNOWN, lb.PRESENT), _CELLS, strict=True):
+        labels[cells == cell] = value
+    bad = np.argwhere(labels == 2)
+    if len(bad):
+        row, column = bad[0]
+        raise ValueError(
+            f"{path}: row {row + 2}, class {header[column + 2]!r}: {cells[row, column]!r} is no label; "
+            f"a cell is 1, 0 or blank ({len(bad)} bad cells)"
+        )
+    try:
+        return Table(tuple(header[2:]), tuple(frame[0]), tuple(frame[1]), labels)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None

@@ -1,0 +1,141 @@
+"""The training loop that all methods share."""
+
+import copy
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from mlml.inference import Examples, gather, predict
+from mlml.labels import PRESENT, check_complete
+from mlml.methods.base import Batch, Method
+from mlml.metrics import mean_average_precision
+from mlml.model import Classifier
+from mlml.progress import progress
+from mlml.recipe import Recipe
+from mlml.trajectories import Recorder
+
+CHECK_STEPS = 50  # how often the loop waits for the device, to show the loss and to see whether it is finite
+
+
+class Epoch(NamedTuple):
+    """One line of the history: mean training loss an image, and the validation mAP in percent."""
+
+    epoch: int
+    loss: float
+    validation_mAP: float
+
+
+class Best(NamedTuple):
+    """The epoch with the highest validation mAP; of equal ones, the first. Its weights are in the model."""
+
+    epoch: int
+    validation_mAP: float
+
+
+def seed_everything(seed: int) -> None:
+    """Seed torch and take its deterministic algorithms: the same seed on the same machine, the same result."""
+    torch.manual_seed(seed)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.benchmark = False
+
+
+def fit(
+    model: Classifier,
+    method: Method,
+    train: Examples,
+    validation: Examples,
+    recipe: Recipe,
+    seed: int,
+    recorder: Recorder | None = None,
+    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+) -> Best:
+    """Train `model` end to end by `method`, and leave in it the weights of the best epoch.
+
+    Adam with a constant rate and no weight decay, as in the paper. Every training image is seen once in every
+    epoch, in an order drawn from `seed`. The device is the model's.
+
+    Args:
+        train: with the observed labels.
+        validation: with full labels.
+        recorder: is given the predictions of the images it follows.
+        on_epoch: called after each epoch.
+
+    Raises:
+        FloatingPointError: the loss is not finite; names the epoch, the step and the method.
+        ValueError: there is nothing to train or to validate on.
+    """
+    if not len(train.rows) or not len(validation.rows):
+        raise ValueError(f"{len(train.rows)} training and {len(validation.rows)} validation images; both are needed")
+    truth = check_complete(validation.labels) == PRESENT
+    device = model.mean.device
+    groups: list[dict[str, Any]] = [{"params": list(model.parameters())}]
+    if own := list(method.parameters()):
+        groups.append({"params": own, "lr": recipe.lr * method.lr_scale})
+    optimizer = torch.optim.Adam(groups, lr=recipe.lr, fused=device.type == "cuda")
+    random = torch.Generator().manual_seed(seed)
+    observed = torch.from_numpy(train.labels).to(device)
+    kept = torch.empty(observed.shape, device=device) if method.wants_predictions else None
+    best, weights = Best(0, -1.0), {}
+    for epoch in range(1, recipe.epochs + 1):
+        model.train()
+        batches = _batches(len(train.rows), recipe.batch_size, random)
+        losses = torch.zeros(len(batches), device=device)
+        bar = progress(batches, f"epoch {epoch}/{recipe.epochs}", len(batches), "step")
+        for step, index in enumerate(bar):
+            images = gather(train, index, device)
+            if recipe.flip:
+                images = _flip(images, random)
+            index = index.to(device)
+            logits = model(images)
+            loss = method(logits, Batch(observed[index], index), epoch)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            losses[step] = loss.detach()
+            predictions = logits.detach().sigmoid()
+            if kept is not None:
+                kept[index] = predictions
+            if recorder is not None:
+                recorder.record(index, predictions)
+            if (step + 1) % CHECK_STEPS == 0 or step + 1 == len(batches):
+                _check_finite(losses[: step + 1], epoch, method)
+                bar.set_postfix(loss=f"{losses[: step + 1].mean().item():.4f}", best_mAP=f"{best.validation_mAP:.2f}")
+        method.end_epoch(epoch, kept)
+        if recorder is not None:
+            recorder.end_epoch(method)
+        sizes = torch.tensor([len(index) for index in batches], device=device)
+        score = 100 * mean_average_precision(truth, predict(model, validation))
+        done = Epoch(epoch, float((losses * sizes).sum() / sizes.sum()), score)
+        if score > best.validation_mAP:
+            best, weights = Best(epoch, score), copy.deepcopy(model.state_dict())
+        tqdm.write(f"epoch {epoch:2d}/{recipe.epochs}  loss {done.loss:.4f}  validation mAP {score:.2f}")
+        on_epoch(done)
+    model.load_state_dict(weights)
+    return best
+
+
+def _batches(n: int, batch_size: int, random: torch.Generator) -> tuple[Tensor, ...]:
+    """All of 0..n-1 in random order, in as few batches as possible, whose sizes differ by at most one.
+
+    A small last batch would be a noisy step, and batch normalisation cannot take one of a single image.
+    """
+    return torch.randperm(n, generator=random).tensor_split(-(-n // batch_size))
+
+
+def _flip(images: Tensor, random: torch.Generator) -> Tensor:
+    """Each image mirrored, left to right, with probability 0.5."""
+    mirrored = (torch.rand(len(images), generator=random) < 0.5).to(images.device)
+    return torch.where(mirrored[:, None, None, None], images.flip(2), images)
+
+
+def _check_finite(losses: Tensor, epoch: int, method: Method) -> None:
+    bad = torch.nonzero(~losses.isfinite())
+    if len(bad):
+        step = int(bad[0])
+        raise FloatingPointError(
+            f"epoch {epoch}, step {step + 1}: the loss of method {method.name} is {losses[step].item()}; "
+            "a lower train.lr often helps"
+        )

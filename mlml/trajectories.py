@@ -1,0 +1,60 @@
+"""What the predictions and pseudo labels of a few training images did from epoch to epoch (paper, Fig. 2)."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mlml.files import replacing
+from mlml.methods.base import Method
+
+IMAGES = 100  # followed images: all their labels are recorded, a figure shows a few
+
+
+class Recorder:
+    """Follows at most `IMAGES` training images, drawn by `seed`.
+
+    Args:
+        n: number of training images.
+        classes: number of classes.
+        device: where the predictions come from.
+    """
+
+    def __init__(self, n: int, classes: int, seed: int, method: Method, device: torch.device) -> None:
+        self.rows = np.sort(np.random.RandomState(seed).permutation(n)[:IMAGES])
+        self._index = torch.from_numpy(self.rows).to(device)
+        # All other images share one more slot, so that nothing has to be selected, or waited for, in a step.
+        self._slot = torch.full((n,), len(self.rows), device=device)
+        self._slot[self._index] = torch.arange(len(self.rows), device=device)
+        self._plane = torch.zeros(len(self.rows) + 1, classes, device=device)
+        self._predictions: list[np.ndarray] = []
+        self._pseudo = [self._beliefs(method)]
+
+    def record(self, index: Tensor, predictions: Tensor) -> None:
+        """Take what this step predicted: float32 [b, L] for the training rows `index`."""
+        self._plane[self._slot[index]] = predictions
+
+    def end_epoch(self, method: Method) -> None:
+        """Keep the epoch's predictions, and the pseudo labels that the method has after it."""
+        self._predictions.append(self._plane[:-1].cpu().numpy().copy())
+        self._pseudo.append(self._beliefs(method))
+
+    def _beliefs(self, method: Method) -> np.ndarray | None:
+        pseudo = method.pseudo_labels(self._index)
+        return None if pseudo is None else pseudo.detach().cpu().numpy().copy()
+
+    def save(self, path: Path) -> None:
+        """Write an .npz: rows int64 [t] in the training table, predictions float32 [E, t, L], pseudo_labels.
+
+        pseudo_labels: float32 [E + 1, t, L], the first before training; [0, t, L] for a method without.
+        """
+        pseudo = [array for array in self._pseudo if array is not None]
+        predictions = np.stack(self._predictions)
+        with replacing(path) as part:
+            np.savez_compressed(
+                part,
+                rows=self.rows,
+                predictions=predictions,
+                pseudo_labels=np.stack(pseudo) if pseudo else predictions[:0],
+            )

@@ -1,0 +1,35 @@
+"""The pipeline's stages: one file, one stage of dvc.yaml. What they share: parameters in, one-line errors out."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dvc.api
+import typer
+
+import mlml
+
+
+def parameters(stage: str) -> dict[str, Any]:
+    """The parameters that dvc.yaml declares for `stage`, as DVC resolved them.
+
+    An undeclared one is a KeyError here, instead of a value that DVC does not watch.
+    """
+    values: dict[str, Any] = dvc.api.params_show(stages=os.environ.get("DVC_STAGE", stage))
+    return values
+
+
+def run(main: Callable[..., None]) -> None:
+    """Run a stage's function as a command; an error that a user can mend is one message and exit status 1."""
+    expected = Path.cwd() / "mlml"
+    if Path(mlml.__file__).resolve().parent != expected.resolve():
+        sys.exit(f"mlml is imported from {mlml.__file__}, not from {expected}: run stages as `python -m stages.<name>`")
+    try:
+        typer.run(main)
+    except (ValueError, OSError, FloatingPointError) as error:
+        if "MLML_TRACEBACK" in os.environ:
+            raise
+        # To standard output: DVC shows standard error of a stage too, but may put it before earlier lines.
+        sys.exit(f"{main.__module__ if main.__module__ != '__main__' else Path(sys.argv[0]).stem}: {error}")

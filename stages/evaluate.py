@@ -1,0 +1,39 @@
+"""Score the test images with the trained classifier; mean and per-class average precision."""
+
+from pathlib import Path
+
+import numpy as np
+
+from mlml import images, inference, model, table
+from mlml.evaluation import DECIMALS, evaluate
+from mlml.files import replacing, write_json
+from stages import parameters, run
+
+
+def main(
+    images_file: Path, labels_file: Path, weights: Path, scores: Path, test_file: Path, classes_file: Path
+) -> None:
+    """Write SCORES (logits of the test images, .npy), TEST_FILE (.json) and CLASSES_FILE (.tsv)."""
+    device = inference.device_for(parameters("evaluate")["device"])
+    classifier, about = model.load(weights)
+    labels = table.read(labels_file)
+    if tuple(about["classes"]) != labels.classes:
+        raise ValueError(f"{weights} was trained on other classes than {labels_file} has: run `dvc repro`")
+    rows = labels.rows("test")
+    examples = inference.Examples(images.open_rows(images_file), rows, labels.labels[rows])
+    logits = inference.predict(classifier.to(device), examples)
+    summary, per_class = evaluate(labels.classes, examples.labels, logits)
+    summary["validation_mAP"] = round(about["validation_mAP"], DECIMALS)
+    summary["best_epoch"] = about["epoch"]
+    with replacing(scores) as part:
+        np.save(part, logits)
+    with replacing(classes_file) as part:
+        per_class.to_csv(part, sep="\t", index=False, lineterminator="\n")
+    for name in per_class["class"][per_class["AP"].isna()]:
+        print(f"class {name!r} has no positive test image: it is left out of the mAP")
+    write_json(test_file, summary)
+    print(f"test mAP {summary['mAP']:.2f} on {summary['images']} images, {summary['classes']} classes")
+
+
+if __name__ == "__main__":
+    run(main)
