@@ -49,9 +49,11 @@ def prepare(source: Source, size: int, path: Path) -> None:
             return None
 
         # Threads, not processes: Pillow releases the interpreter's lock while it decodes and resizes.
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            done = pool.map(one, range(len(images)))
-            faults = [fault for fault in progress(done, "prepare", len(images), "image") if fault]
+        faults = []
+        with ThreadPoolExecutor(os.cpu_count()) as pool, progress("prepare", len(images), "images") as advance:
+            for fault in pool.map(one, range(len(images))):
+                faults += [fault] if fault else []
+                advance(1)
         raise_faults(f"{len(faults)} images cannot be read", faults)
         rows.flush()
 

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from mlml.inference import Examples, gather, predict
 from mlml.labels import PRESENT, check_complete
@@ -76,45 +75,64 @@ def fit(
         groups.append({"params": own, "lr": recipe.lr * method.lr_scale})
     optimizer = torch.optim.Adam(groups, lr=recipe.lr, fused=device.type == "cuda")
     random = torch.Generator().manual_seed(seed)
-    observed = torch.from_numpy(train.labels).to(device)
-    kept = torch.empty(observed.shape, device=device) if method.wants_predictions else None
+    kept = torch.empty(train.labels.shape, device=device) if method.wants_predictions else None
+
+    def keep(index: Tensor, predictions: Tensor) -> None:
+        if kept is not None:
+            kept[index] = predictions
+        if recorder is not None:
+            recorder.record(index, predictions)
+
     best, weights = Best(0, -1.0), {}
     for epoch in range(1, recipe.epochs + 1):
-        model.train()
-        batches = _batches(len(train.rows), recipe.batch_size, random)
-        losses = torch.zeros(len(batches), device=device)
-        bar = progress(batches, f"epoch {epoch}/{recipe.epochs}", len(batches), "step")
-        for step, index in enumerate(bar):
-            images = gather(train, index, device)
-            if recipe.flip:
-                images = _flip(images, random)
-            index = index.to(device)
-            logits = model(images)
-            loss = method(logits, Batch(observed[index], index), epoch)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
-            losses[step] = loss.detach()
-            predictions = logits.detach().sigmoid()
-            if kept is not None:
-                kept[index] = predictions
-            if recorder is not None:
-                recorder.record(index, predictions)
-            if (step + 1) % CHECK_STEPS == 0 or step + 1 == len(batches):
-                _check_finite(losses[: step + 1], epoch, method)
-                bar.set_postfix(loss=f"{losses[: step + 1].mean().item():.4f}", best_mAP=f"{best.validation_mAP:.2f}")
+        loss = _train_epoch(model, method, train, recipe, optimizer, random, epoch, keep)
         method.end_epoch(epoch, kept)
         if recorder is not None:
             recorder.end_epoch(method)
-        sizes = torch.tensor([len(index) for index in batches], device=device)
         score = 100 * mean_average_precision(truth, predict(model, validation))
-        done = Epoch(epoch, float((losses * sizes).sum() / sizes.sum()), score)
         if score > best.validation_mAP:
             best, weights = Best(epoch, score), copy.deepcopy(model.state_dict())
-        tqdm.write(f"epoch {epoch:2d}/{recipe.epochs}  loss {done.loss:.4f}  validation mAP {score:.2f}")
-        on_epoch(done)
+        print(f"epoch {epoch:2d}/{recipe.epochs}  loss {loss:.4f}  validation mAP {score:.2f}", flush=True)
+        on_epoch(Epoch(epoch, loss, score))
     model.load_state_dict(weights)
     return best
+
+
+def _train_epoch(
+    model: Classifier,
+    method: Method,
+    train: Examples,
+    recipe: Recipe,
+    optimizer: torch.optim.Optimizer,
+    random: torch.Generator,
+    epoch: int,
+    keep: Callable[[Tensor, Tensor], None],
+) -> float:
+    """One step for each batch; gives each step's predictions to `keep` and returns the mean loss an image."""
+    model.train()
+    device = model.mean.device
+    observed = torch.from_numpy(train.labels)
+    batches = _batches(len(train.rows), recipe.batch_size, random)
+    losses = torch.zeros(len(batches), device=device)
+    with progress(f"epoch {epoch}/{recipe.epochs}", len(train.rows), "images", log=False) as advance:
+        for step, rows in enumerate(batches, 1):
+            images = gather(train, rows, device)
+            if recipe.flip:
+                images = _flip(images, random)
+            batch = Batch(observed[rows].to(device), rows.to(device))
+            logits = model(images)
+            loss = method(logits, batch, epoch)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            losses[step - 1] = loss.detach()
+            keep(batch.index, logits.detach().sigmoid())
+            if step % CHECK_STEPS == 0 or step == len(batches):
+                _check_finite(losses[:step], epoch, method)
+                advance(0, loss=f"{losses[:step].mean().item():.4f}")
+            advance(len(rows))
+    sizes = torch.tensor([len(rows) for rows in batches], device=device)
+    return float((losses * sizes).sum() / sizes.sum())
 
 
 def _batches(n: int, batch_size: int, random: torch.Generator) -> tuple[Tensor, ...]:

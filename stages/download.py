@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mlml.download import Archives, fetch
+from mlml.download import Archive, fetch
 from mlml.files import write_json
 from mlml.params import parse
 from stages import parameters, run
@@ -14,7 +14,7 @@ def main(folder: Path) -> None:
     """Fetch into FOLDER; it also gets a list of what there is, archives.json."""
     params = parameters("download")
     file = f"datasets/{params['dataset']}/dataset.yaml"
-    archives = parse(Archives, {"archives": params["archives"]}, file).archives
+    archives = [parse(Archive, values, f"{file}: archives") for values in params["archives"]]
     folder.mkdir(parents=True, exist_ok=True)
     for archive in archives:
         fetch(archive, folder, PARTIAL)

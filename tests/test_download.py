@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from mlml import download
+from mlml import download, transfer
 from mlml.download import Archive, DownloadError, fetch
 from mlml.params import parse
 
@@ -100,7 +100,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "BACKOFF", 0.0)
-    monkeypatch.setattr(download, "CHUNK", 10_000)
+    monkeypatch.setattr(transfer, "CHUNK", 10_000)
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -258,7 +258,7 @@ def test_complete_partial_that_is_wrong_is_started_over(case: Case, server: Serv
     assert server.ranges == [None]
 
 
-@pytest.mark.parametrize("sent_first", [1, 5000])
+@pytest.mark.parametrize("sent_first", [1, 2000])
 def test_kill_and_resume_in_another_process(case: Case, server: Server, sent_first: int) -> None:
     sent, go_on = [], threading.Event()
 
@@ -267,7 +267,8 @@ def test_kill_and_resume_in_another_process(case: Case, server: Server, sent_fir
             sent.append(len(DATA) - h.start)
             return h.ranged(ETag='"v1"')
         h.ranged(upto=sent_first, ETag='"v1"')
-        go_on.wait(20)
+        if not go_on.wait(20):  # what came was not on the disk while the connection stood
+            sent.append(-1)
 
     url = server.add("/slow", slow)
     code = (
@@ -442,7 +443,7 @@ def test_silence_within_the_body(case: Case, server: Server, monkeypatch: pytest
         over.wait(20)
 
     url = server.add("/x", _flaky(silent))
-    monkeypatch.setattr(download, "READ", 0.2)
+    monkeypatch.setattr(transfer, "READ", 0.2)
     assert case.fetch(url) == DATA
     over.set()
     assert server.ranges == [None, "bytes=1000-"]
@@ -451,7 +452,7 @@ def test_silence_within_the_body(case: Case, server: Server, monkeypatch: pytest
 def test_silence_instead_of_an_answer(case: Case, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
     url = server.add("/x", lambda h: over.wait(20))
-    monkeypatch.setattr(download, "READ", 0.05)
+    monkeypatch.setattr(transfer, "READ", 0.05)
     assert f"{url}: no answer: " in case.fails(url)
     over.set()
     assert len(server.log) == download.RETRIES + 1
@@ -721,7 +722,7 @@ def test_other_file_system_that_is_full(case: Case, server: Server, monkeypatch:
 
 
 def test_lines_without_a_terminal(case: Case, server: Server, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr(download, "BIG", 1)
+    monkeypatch.setattr(transfer, "BIG", 1)
     case.has(DATA[:200_000])
     case.fetch(server.url("/good"))
     lines = capsys.readouterr().err.splitlines()

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 from pydantic import Field
-from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+from sklearn.datasets import load_digits
 
 from mlml import labels as lb
 from mlml.datasets.source import Source
@@ -23,10 +23,11 @@ POOLS = ("train", "test")
 _TRAIN_SHARE = 0.7  # of the scans
 _SEED = 1797
 _COUNTS = (0.05, 0.35, 0.30, 0.20, 0.10)  # of images with 0, 1, .. 4 digits
-_SHARES = (0.04, 0.14, 0.07, 0.12, 0.05, 0.10, 0.06, 0.08, 0.16, 0.18)  # of the digits 0 .. 9; the easier the rarer
-_OVERLAP = 0.2  # a new digit hides at most this much of an earlier one, and is hidden by none
+_SHARES = (0.04, 0.14, 0.07, 0.12, 0.05, 0.10, 0.06, 0.08, 0.16, 0.18)  # of the digits 0 .. 9; unequal classes
+_OVERLAP = 0.2  # at most, of two digits' boxes, as a share of the smaller one
 
 _Bytes = npt.NDArray[np.uint8]
+_Ints = npt.NDArray[np.int64]
 
 
 class Digit(NamedTuple):
@@ -64,18 +65,14 @@ def read(
         labels[row, [names[digit.scan] for digit in placed]] = lb.PRESENT
     split = np.array([pool for pool, _ in keys], dtype="<U10")
     split[validation_split(train_images)[1]] = "validation"
-    table = Table(
-        classes=tuple("0123456789"),
-        images=tuple(f"{pool}-{i:05d}" for pool, i in keys),
-        split=tuple(str(name) for name in split),
-        labels=labels,
-    )
+    images = tuple(f"{pool}-{i:05d}" for pool, i in keys)
+    table = Table(tuple("0123456789"), images, tuple(split.tolist()), labels)
     return Source(table, lambda row: _paint(*keys[row], canvas, digits[row]))
 
 
 @cache
-def scans() -> tuple[_Bytes, npt.NDArray[np.int64], dict[str, npt.NDArray[np.int64]]]:
-    """The scans, uint8 [1797, 10, 10] of 0..240 with an empty margin; the digit each one shows; and the rows of each of `POOLS`."""
+def scans() -> tuple[_Bytes, _Ints, dict[str, _Ints]]:
+    """The scans, uint8 [1797, 10, 10] of 0..240 with an empty margin; their digits; the rows of each of `POOLS`."""
     bunch = load_digits()
     order = np.random.RandomState(_SEED).permutation(len(bunch.target))
     first = round(_TRAIN_SHARE * len(order))
@@ -92,11 +89,11 @@ def layout(pool: str, index: int, canvas: int) -> tuple[Digit, ...]:
     for _ in range(_choose(draw(), _COUNTS)):
         of_class = pools[pool][names[pools[pool]] == _choose(draw(), _SHARES)]
         scan = int(of_class[int(draw() * len(of_class))])
-        while True:
+        for _ in range(100):  # in vain only on a full canvas; the last place is then taken
             height = int((0.36 + 0.18 * draw()) * canvas)
             width = int((0.75 + 0.40 * draw()) * height)
             digit = Digit(scan, int(draw() * (canvas - width)), int(draw() * (canvas - height)), width, height)
-            if all(_hidden(earlier, digit) <= _OVERLAP for earlier in placed):
+            if all(_overlap(earlier, digit) <= _OVERLAP for earlier in placed):
                 break
         placed.append(digit)
     return tuple(placed)
@@ -128,30 +125,28 @@ def _paint(pool: str, index: int, canvas: int, placed: tuple[Digit, ...]) -> Ima
     return Image.fromarray(picture.clip(0, 255).astype(np.uint8))
 
 
-def _blend(
-    picture: npt.NDArray[np.int64], scan: _Bytes, left: int, top: int, width: int, height: int, ink: int
-) -> None:
+def _blend(picture: _Ints, scan: _Bytes, left: int, top: int, width: int, height: int, ink: int) -> None:
     cover = _enlarge(scan, width, height)
     part = picture[top : top + height, left : left + width]
     part += (ink - part) * cover // 240
 
 
-def _enlarge(grey: _Bytes, width: int, height: int) -> npt.NDArray[np.int64]:
+def _enlarge(grey: _Bytes, width: int, height: int) -> _Ints:
     return np.asarray(Image.fromarray(grey).resize((width, height), Image.Resampling.BILINEAR)).astype(np.int64)
 
 
-def _hidden(below: Digit, above: Digit) -> float:
-    wide = min(below.left + below.width, above.left + above.width) - max(below.left, above.left)
-    high = min(below.top + below.height, above.top + above.height) - max(below.top, above.top)
-    return max(wide, 0) * max(high, 0) / min(below.width * below.height, above.width * above.height)
+def _overlap(a: Digit, b: Digit) -> float:
+    wide = min(a.left + a.width, b.left + b.width) - max(a.left, b.left)
+    high = min(a.top + a.height, b.top + b.height) - max(a.top, b.top)
+    return max(wide, 0) * max(high, 0) / min(a.width * a.height, b.width * b.height)
 
 
 def _choose(u: float, shares: tuple[float, ...]) -> int:
-    for i, share in enumerate(shares[:-1]):
+    for i, share in enumerate(shares):
         u -= share
         if u < 0:
             return i
-    return len(shares) - 1
+    return len(shares) - 1  # the sum of the shares is 1 but for rounding
 
 
 def _draws(pool: str, index: int, use: int) -> np.random.RandomState:
