@@ -16,6 +16,7 @@ from mlml.params import Section
 from mlml.table import Table
 
 mpl.use("agg")
+mpl.rcParams["text.parse_math"] = False  # names of classes and images may hold any sign, $ too
 
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#bbbbbb"  # told apart by colour-blind readers too (Okabe and Ito)
 
@@ -122,8 +123,8 @@ def _choose(observed: lb.Labels, truth: lb.Labels, count: int, random: np.random
     order = random.permutation(observed.size)
     place = [(int(i // observed.shape[1]), int(i % observed.shape[1])) for i in order]
     unknown = [p for p in place if observed[p] == lb.UNKNOWN] or place
-    present = [p for p in unknown if truth[p] == lb.PRESENT][: -(-count // 2)]
     others = [p for p in unknown if truth[p] != lb.PRESENT]
+    present = [p for p in unknown if truth[p] == lb.PRESENT][: max(-(-count // 2), count - len(others))]
     return sorted(present + others[: count - len(present)], key=lambda p: (-int(truth[p]), p))
 
 

@@ -69,8 +69,8 @@ class Table:
 def write(table: Table, path: Path) -> None:
     """Write `table` as CSV; the file appears under its name only when it is complete."""
     frame = pd.DataFrame(_CELLS[table.labels + 1], columns=list(table.classes))
-    frame.insert(0, "split", list(table.split))
-    frame.insert(0, "image", list(table.images))
+    for name, values in (("split", table.split), ("image", table.images)):
+        frame.insert(0, name, list(values), allow_duplicates=True)  # a class may have the same name
     with replacing(path) as part:
         frame.to_csv(part, index=False, lineterminator="\n")
 
@@ -81,13 +81,10 @@ def read(path: Path) -> Table:
     Raises:
         ValueError: not such a file; names the file and, where it can, the row and the column.
     """
-    with path.open(newline="", encoding="utf-8") as file:
-        header = next(csv.reader(file), [])
+    header, *rows = [row for row in read_cells(path) if row] or [[]]
     if header[:2] != ["image", "split"] or len(header) < 3:
         raise ValueError(f"{path}: the header must be image,split,<class>,..., not {','.join(header[:4])!r}")
-    # Read by position: a class may well be called "image" or occur twice, which is then said by name.
-    frame = pd.read_csv(path, header=None, skiprows=1, dtype=str, keep_default_na=False, names=range(len(header)))
-    cells = frame.iloc[:, 2:].to_numpy(dtype=str)
+    cells = np.array([row[2:] for row in rows], dtype=object).reshape(len(rows), len(header) - 2)
     labels = np.full(cells.shape, 2, np.int8)
     for value, cell in zip((lb.ABSENT, lb.UNKNOWN, lb.PRESENT), _CELLS, strict=True):
         labels[cells == cell] = value
@@ -99,6 +96,27 @@ def read(path: Path) -> Table:
             f"a cell is 1, 0 or blank ({len(bad)} bad cells)"
         )
     try:
-        return Table(tuple(header[2:]), tuple(frame[0]), tuple(frame[1]), labels)
+        return Table(tuple(header[2:]), tuple(row[0] for row in rows), tuple(row[1] for row in rows), labels)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def read_cells(path: Path) -> list[list[str]]:
+    """The rows of a CSV file in UTF-8, header first, each with as many cells as the header; an empty line is [].
+
+    Not pandas, which fills up short rows with blank cells: here they would be unknown labels.
+
+    Raises:
+        ValueError: another file than that; names the file and the row.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.reader(file, strict=True))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no CSV file in UTF-8: {error}") from None
+    odd = [number for number, row in enumerate(rows, 1) if row and len(row) != len(rows[0])]
+    if odd:
+        raise ValueError(
+            f"{path}: row {odd[0]} has {len(rows[odd[0] - 1])} cells, the header {len(rows[0])} ({len(odd)} such rows)"
+        )
+    return rows

@@ -11,8 +11,8 @@ ROOT = Path(__file__).parent.parent
 # Each module may import modules of the lines above its own, never of its own line.
 LAYERS = [
     "faults files images labels params plugins progress settings",
-    "corruption download losses metrics model recipe table",
-    "datasets.source datasets.split evaluation inference methods.base plots",
+    "corruption losses metrics model recipe table transfer",
+    "datasets.source datasets.split download evaluation inference methods.base plots",
     "datasets datasets.* methods methods.*",
     "preparation trajectories",
     "training",

@@ -15,7 +15,7 @@ from mlml import labels as lb
 from mlml.datasets.source import Source
 from mlml.datasets.split import validation_split
 from mlml.faults import raise_faults
-from mlml.table import SPLITS, Table
+from mlml.table import SPLITS, Table, read_cells
 
 _CELLS = {"1": lb.PRESENT, "0": lb.ABSENT, "": lb.UNKNOWN, "1.0": lb.PRESENT, "0.0": lb.ABSENT, "nan": lb.UNKNOWN}
 
@@ -29,7 +29,12 @@ def read(folder: Path, archives: Path) -> Source:
     path = folder / "labels.csv"
     if not path.is_file():
         raise ValueError(f"{path} is missing; it has the columns image, split and one a class")
-    frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    rows = {number: row for number, row in enumerate(read_cells(path), 1) if row}
+    header = rows.pop(1, [])
+    twice = [column for column in header if not column or header.count(column) > 1]
+    if twice:
+        raise ValueError(f"{path}: each column must have a name of its own, not {twice[0]!r}")
+    frame = pd.DataFrame(list(rows.values()), index=list(rows), columns=header, dtype=str)
     absent = [column for column in ("image", "split") if column not in frame]
     if absent or frame.shape[1] < 3 or not len(frame):
         raise ValueError(
@@ -70,4 +75,4 @@ def _faults(folder: Path, frame: pd.DataFrame, labels: np.ndarray, classes: tupl
             found.append((row, f"image {image!r} lies outside of {folder}"))
         elif not file.is_file():
             found.append((row, f"image {image!r} is missing"))
-    return [f"row {row + 2}: {text}" for row, text in sorted(found, key=lambda fault: fault[0])]
+    return [f"row {frame.index[row]}: {text}" for row, text in sorted(found, key=lambda fault: fault[0])]

@@ -1,0 +1,19 @@
+"""Real label lists and photographs beside the project; tests that use them are skipped where they are not."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"{DATA} is not here: real label lists and photographs")
+
+
+def coco_labels(part: str) -> np.ndarray:
+    """COCO 2014 image labels, int8 [n, 80] of +1 and -1, image ids ordered as strings; part "train" or "val"."""
+    with np.load(DATA / "coco2014/labels.npz") as file:
+        packed, names = file[part], file[f"{part}_files"]
+    ids = [str(int(name.rpartition("_")[2].removesuffix(".jpg"))) for name in names]
+    order = sorted(range(len(ids)), key=ids.__getitem__)
+    return (np.unpackbits(packed, axis=1)[order, :80].astype(np.int8) * 2) - 1

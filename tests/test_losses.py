@@ -1,0 +1,32 @@
+import torch
+from sklearn.metrics import log_loss
+
+from mlml.losses import bce, mean_where, observed_bce
+
+OBSERVED = torch.tensor([[1, 0, -1], [-1, -1, 1], [0, 0, 0]], dtype=torch.int8)
+LOGITS = torch.tensor([[0.5, -2.0, 1.0], [3.0, -0.1, 0.2], [1.0, 2.0, 3.0]], dtype=torch.float64)
+
+
+def test_observed_bce_equals_scikit_learn() -> None:
+    p = LOGITS.sigmoid().numpy()
+    first = log_loss([1, 0], p[0, [0, 2]], labels=[0, 1])
+    second = log_loss([0, 0, 1], p[1], labels=[0, 1])
+    torch.testing.assert_close(observed_bce(LOGITS, OBSERVED).item(), (first + second + 0) / 3)
+
+
+def test_unknown_labels_have_no_gradient() -> None:
+    logits = LOGITS.clone().requires_grad_()
+    observed_bce(logits, OBSERVED).backward()
+    assert logits.grad is not None
+    assert torch.equal(logits.grad == 0, OBSERVED == 0)
+
+
+def test_bce_is_exact_at_large_logits() -> None:
+    logits = torch.tensor([[-1000.0, 1000.0]])
+    assert bce(logits, torch.tensor([[1, -1]], dtype=torch.int8)).tolist() == [[1000.0, 1000.0]]
+
+
+def test_mean_where_of_nothing_is_zero() -> None:
+    values = torch.tensor([[1.0, 3.0], [5.0, 7.0]])
+    mask = torch.tensor([[True, True], [False, False]])
+    assert mean_where(values, mask).tolist() == [2.0, 0.0]
