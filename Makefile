@@ -20,7 +20,7 @@ repro: install
 	@echo "figures: $(CURDIR)/figures"
 
 test: install
-	python -m pytest -n 2
+	OMP_NUM_THREADS=1 python -m pytest -n 2 --dist loadgroup
 
 lint: install
 	ruff check .

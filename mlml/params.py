@@ -15,7 +15,7 @@ _S = TypeVar("_S", bound=BaseModel)
 class Section(BaseModel):
     """Base of all parameter sections: frozen, unknown keys refused, values never converted silently."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 def parse(section: type[_S], values: Any, where: str) -> _S:

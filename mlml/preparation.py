@@ -40,10 +40,12 @@ def prepare(source: Source, size: int, path: Path) -> None:
     images = source.table.images
     with replacing(path) as part:
         rows = np.lib.format.open_memmap(part, mode="w+", dtype=np.uint8, shape=(len(images), size, size, 3))
+        _reserve(part)
 
         def one(row: int) -> str | None:
             try:
-                rows[row] = to_row(source.load(row), size)
+                with source.load(row) as image:
+                    rows[row] = to_row(image, size)
             except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
                 return f"{images[row]}: {error}"
             return None
@@ -56,6 +58,13 @@ def prepare(source: Source, size: int, path: Path) -> None:
                 advance(1)
         raise_faults(f"{len(faults)} images cannot be read", faults)
         rows.flush()
+
+
+def _reserve(path: Path) -> None:
+    """Take the file's whole size on the disk now: writing to a hole in a memory map of a full disk is a crash."""
+    if hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
 def to_row(image: Image.Image, size: int) -> Rows:

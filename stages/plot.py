@@ -17,13 +17,16 @@ def main(labels_file: Path, observed_file: Path, trajectories_file: Path, metric
     labels, observed = table.read(labels_file), table.read(observed_file)
     truth = labels.take(labels.rows("train"))
     test = json.loads((metrics / "test.json").read_text())
+    history = pd.read_csv(metrics / "history.tsv", sep="\t")
+    # A class may be called "NA" or "07".
+    per_class = pd.read_csv(
+        metrics / "per_class.tsv", sep="\t", dtype={"class": str}, keep_default_na=False, na_values={"AP": [""]}
+    )
     with np.load(trajectories_file) as file:
         recorded = dict(file)
     figures = {
-        "average_precision": plots.average_precision(
-            pd.read_csv(metrics / "per_class.tsv", sep="\t", dtype={"class": str}), test["mAP"]
-        ),
-        "learning_curve": plots.learning_curve(pd.read_csv(metrics / "history.tsv", sep="\t"), test["best_epoch"]),
+        "average_precision": plots.average_precision(per_class, test["mAP"]),
+        "learning_curve": plots.learning_curve(history, test["best_epoch"]),
         "labels": plots.label_statistics(observed),
         "trajectories": plots.trajectories(recorded, observed, truth, chosen.trajectories, chosen.seed),
     }

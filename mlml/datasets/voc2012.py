@@ -76,6 +76,8 @@ def _official(text: Callable[[str], str], part: str) -> tuple[list[str], lb.Labe
             if len(field) != 2 or field[1] not in ("1", "0", "-1"):
                 raise ValueError(f"{path}: line {number} is {' '.join(field)!r}, not an image id and 1, 0 or -1")
         columns.append(dict(fields))
+        if not fields or len(columns[-1]) != len(fields):
+            raise ValueError(f"{path}: {len(fields)} lines for {len(columns[-1])} images; one line each is needed")
         if columns[-1].keys() != columns[0].keys():
             other = sorted(columns[-1].keys() ^ columns[0].keys())[0]
             raise ValueError(f"{path}: image {other!r} is not in the lists of all classes")

@@ -1,0 +1,69 @@
+"""The reported numbers are scikit-learn's, in percent."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score
+
+from mlml.evaluation import evaluate
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.integers(1, 6), st.sampled_from([0, 1, 3]))
+@settings(max_examples=60)
+def test_equals_scikit_learn(seed: int, n: int, width: int, decimals: int) -> None:
+    random = np.random.RandomState(seed)
+    truth = random.random_sample((n, width)) < random.random_sample(width)
+    truth[random.randint(n), random.randint(width)] = True  # at least one class has a positive
+    scores = random.normal(size=(n, width)).round(decimals).astype(np.float32)  # rounded: with ties
+    classes = tuple(f"class {i}" for i in range(width))
+    summary, table = evaluate(classes, np.where(truth, 1, -1).astype(np.int8), scores)
+
+    counted = [j for j in range(width) if truth[:, j].any()]
+    expected = [100 * average_precision_score(truth[:, j], scores[:, j]) for j in counted]
+    assert list(table.columns) == ["class", "AP", "positives"]
+    assert tuple(table["class"]) == classes
+    assert table["positives"].tolist() == truth.sum(0).tolist()
+    assert np.flatnonzero(table["AP"].notna()).tolist() == counted
+    assert table["AP"].dropna().tolist() == pytest.approx(expected, abs=0.5001e-4)
+    assert summary == {
+        "mAP": pytest.approx(np.mean(expected), abs=0.5001e-4),
+        "images": n,
+        "classes": width,
+        "classes_without_positives": width - len(counted),
+    }
+    assert summary["mAP"] == round(summary["mAP"], 4)
+
+
+def test_a_class_without_positives_is_left_out_and_counted() -> None:
+    labels = np.array([[1, -1, 1], [-1, -1, 1], [1, -1, -1]], np.int8)
+    scores = np.array([[3, 9, 1], [2, 8, 2], [1, 7, 3]], np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        summary, table = evaluate(("a", "none", "c"), labels, scores)
+    # a: ranks 1 and 3, so (1 + 2/3) / 2; c: ranks 2 and 3, so (1/2 + 2/3) / 2
+    assert table["AP"].fillna(-1).tolist() == [83.3333, -1, 58.3333]
+    assert table["positives"].tolist() == [2, 0, 2]
+    assert summary == {"mAP": 70.8333, "images": 3, "classes": 3, "classes_without_positives": 1}
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+
+
+def test_an_unknown_label_is_refused() -> None:
+    labels = np.array([[1, -1], [1, 0], [0, -1]], np.int8)
+    with pytest.raises(ValueError) as error:
+        evaluate(("a", "b"), labels, np.zeros((3, 2), np.float32))
+    assert str(error.value) == "label [1, 1] is unknown (2 are); full labels are needed here"
+
+
+def test_no_positive_at_all_and_scores_that_are_no_numbers() -> None:
+    labels = np.full((3, 2), -1, np.int8)
+    with pytest.raises(ValueError, match="no class has a positive"):
+        evaluate(("a", "b"), labels, np.zeros((3, 2), np.float32))
+    labels[0] = 1
+    with pytest.raises(ValueError, match="1 of the scores are NaN"):
+        evaluate(("a", "b"), labels, np.array([[0, 1], [np.nan, 2], [3, 4]], np.float32))
+    with pytest.raises(ValueError, match=r"truth must be bool \[n, L\] like scores"):
+        evaluate(("a", "b"), labels, np.zeros((2, 2), np.float32))

@@ -1,0 +1,165 @@
+"""The real dvc.yaml in a temporary clone: what runs, what does not, and what a user is told."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.workspace import Workspace, small_voc
+
+ALL = ["download", "prepare", "corrupt", "train", "evaluate", "plot"]
+P, DIGITS, VOC = "params.yaml", "datasets/digits/dataset.yaml", "datasets/voc2012/dataset.yaml"
+
+# file, key, another value, the stages that must run and no others
+RERUNS = [
+    (P, "dataset", "voc2012", ALL),
+    (P, "plot.seed", 1, ALL[5:]),
+    (P, "method", "bce", ALL[3:]),
+    (P, "seed", 1, ALL[3:]),
+    (P, "train.lr", 0.01, ALL[3:]),
+    (DIGITS, "training.lr", 0.01, ALL[3:]),
+    (P, "setting", "spl", ALL[2:]),
+    (P, "corrupt.seed", 1, ALL[2:]),
+    (DIGITS, "images.options.test_images", 20, ALL[1:]),
+    (P, "methods.pseudo_label.alpha", 0.9, []),  # another method's option
+    (VOC, "training.lr", 0.5, []),  # another data set's entry
+    (VOC, "archives", [], []),
+]
+
+# Values that a stage itself refuses are tested where they are parsed; here, that a user sees what DVC passes on.
+BAD = [
+    ("train.lr=-1", "train: train.lr: -1 is not allowed; must be greater than 0"),
+    ("+train.momentum=0.9", "train: train.momentum: unknown key; it takes backbone, batch_size, epochs, flip, lr"),
+    ("setting=pol_2", "corrupt: setting: 'pol_2' is not allowed; a setting is fol, spl, pol_D or ppl_D"),
+    ("setting=pol_001", "corrupt: setting: pol_001 observes none of the 10 labels of any image"),
+    ("method=none", "mlml/methods/none.py"),
+    ("dataset=none", "Parameters 'archives' are missing from 'datasets/none/dataset.yaml'"),
+    ("plot.format=gif", "plot: plot.format: 'gif' is not allowed; must be 'png', 'svg' or 'pdf'"),
+    ("methods.an.x=1", "is not in struct"),
+]
+
+
+@pytest.fixture(scope="module")
+def fake(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A clone after `dvc repro`, in which stages only pretend to work."""
+    workspace = Workspace(tmp_path_factory.mktemp("fake"))
+    workspace.fake_stages()
+    assert workspace.executed() == ALL
+    workspace.commit()
+    return workspace
+
+
+@pytest.mark.xdist_group("one")
+class TestReruns:
+    def test_nothing_changed_nothing_runs(self, fake: Workspace) -> None:
+        assert fake.executed() == []
+        assert fake.git("status", "--porcelain") == ""  # nothing that git should know of, nothing edited
+
+    @pytest.mark.parametrize(("file", "key", "value", "stages"), RERUNS, ids=[f"{row[1]}={row[2]}" for row in RERUNS])
+    def test_a_change_reruns_what_it_must_and_nothing_else(
+        self, fake: Workspace, file: str, key: str, value: object, stages: list[str]
+    ) -> None:
+        metrics = fake.metrics()
+        before = fake.get(file, key)
+        fake.set(file, key, value)
+        assert fake.executed() == stages
+        fake.set(file, key, before)
+        assert fake.executed() == []  # the run cache remembers
+        assert fake.metrics() == metrics
+
+    @pytest.mark.parametrize(
+        ("file", "stages"),
+        [
+            ("mlml/methods/pseudo_label.py", []),  # not the chosen method
+            ("mlml/methods/an.py", ALL[3:]),
+            ("mlml/plots.py", ALL[5:]),
+            ("mlml/corruption.py", ALL[2:]),
+        ],
+    )
+    def test_edited_code_reruns_what_imports_it(self, fake: Workspace, file: str, stages: list[str]) -> None:
+        path = fake.folder / file
+        before = path.read_text()
+        path.write_text(before + "\n# edited\n")
+        assert fake.executed() == stages
+        path.write_text(before)
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A clone after its first `dvc repro`, at a reduced size."""
+    workspace = Workspace(tmp_path_factory.mktemp("real"))
+    assert workspace.executed() == ALL
+    workspace.commit()
+    return workspace
+
+
+@pytest.mark.xdist_group("two")
+class TestRun:
+    def test_everything_a_user_is_promised_is_there(self, real: Workspace) -> None:
+        test = json.loads((real.folder / "metrics/test.json").read_text())
+        assert 0 < test["mAP"] <= 100
+        assert test["images"] == 30
+        assert test["classes"] == 10
+        assert {"validation_mAP", "best_epoch", "classes_without_positives"} <= test.keys()
+        assert json.loads((real.folder / "metrics/labels.json").read_text())["images"] == 40
+        history = pd.read_csv(real.folder / "metrics/history.tsv", sep="\t")
+        assert history.columns.tolist() == ["epoch", "loss", "validation_mAP"]
+        per_class = pd.read_csv(real.folder / "metrics/per_class.tsv", sep="\t")
+        assert per_class["AP"].mean() == pytest.approx(test["mAP"], abs=1e-3)
+        figures = {path.name for path in (real.folder / "figures").iterdir()}
+        assert figures == {"average_precision.png", "learning_curve.png", "labels.png", "trajectories.png"}
+        assert real.git("status", "--porcelain") == ""
+
+    def test_another_data_set_runs_everything_and_the_way_back_nothing(self, real: Workspace, tmp_path: Path) -> None:
+        """voc2012 from a small archive in the official layout, at a file: address."""
+        real.set(VOC, "archives", [small_voc(tmp_path)])
+        real.set(VOC, "training", {"backbone": "test_resnet", "weights": "none", "epochs": 1})
+        real.set(VOC, "images.size", 48)
+        real.set(P, "dataset", "voc2012")
+        assert real.executed() == ALL
+        test = json.loads((real.folder / "metrics/test.json").read_text())
+        assert (test["images"], test["classes"]) == (12, 20)
+        real.set(P, "dataset", "digits")
+        assert real.executed() == []
+        real.git("checkout", "-q", ".")
+
+    @pytest.mark.parametrize(("change", "line"), BAD, ids=[row[0] for row in BAD])
+    def test_a_wrong_value_gives_one_line(self, real: Workspace, change: str, line: str) -> None:
+        done = real.run("dvc", "exp", "run", "-S", change)
+        real.git("checkout", "-q", ".")
+        assert done.returncode != 0
+        assert line in done.stdout
+        assert "Traceback" not in done.stdout
+
+    def test_stages_run_the_code_of_their_own_folder(self, real: Workspace) -> None:
+        """Another copy of mlml, as an installed one, must not run unnoticed."""
+        code = "import sys, os; sys.path.insert(0, os.getcwd()); import stages; os.chdir('stages'); stages.run(print)"
+        done = real.run("python", "-c", code)
+        assert done.returncode == 1
+        assert "run stages as `python -m stages.<name>`" in done.stdout
+
+
+@pytest.mark.xdist_group("one")
+def test_experiments_are_reproducible_and_can_be_compared(tmp_path: Path) -> None:
+    clone = Workspace(tmp_path)
+    first_run = ["exp", "run", "-S", "setting=ppl_06", "-S", "method=pseudo_label", "-n", "first"]
+    assert clone.executed(*first_run) == ALL
+    first = clone.metrics()
+    clone.commit()
+    # Once more from nothing: the same files to the byte.
+    assert clone.executed("repro", "--force", "--no-run-cache") == ALL
+    assert clone.metrics() == first
+
+    assert clone.executed("exp", "run", "-S", "setting=spl", "-S", "train.lr=1e-4", "-n", "second") == ALL[2:]
+    assert clone.get("params.yaml", "train.lr") == 1e-4
+    changes = json.loads(clone.dvc("metrics", "diff", "--json"))
+    assert changes["metrics/test.json"]["mAP"].keys() >= {"old", "new", "diff"}
+    assert changes["metrics/labels.json"]["positives"]["diff"] < 0
+    table = clone.dvc("exp", "show", "--csv")
+    assert "mAP" in table
+    assert "second" in table
+    clone.dvc("plots", "diff", "HEAD", "workspace", "-o", "drawn")
+    page = (clone.folder / "drawn/index.html").read_text()
+    for title in ("training loss", "validation mAP", "average precision of each class", "trajectories.png"):
+        assert title in page

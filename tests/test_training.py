@@ -1,0 +1,233 @@
+"""The loop, on a few tiny images."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from mlml import methods, training
+from mlml.inference import Examples, device_for, predict
+from mlml.methods import Batch, Method, TrainLabels
+from mlml.metrics import mean_average_precision
+from mlml.model import Classifier
+from mlml.recipe import Recipe
+from mlml.trajectories import Recorder
+
+N, L = 37, 3
+
+
+def data() -> tuple[Examples, Examples]:
+    """Training and validation images whose classes are the brightness of the colour channels."""
+    random = np.random.RandomState(0)
+    labels = np.where(random.rand(2 * N, L) < 0.4, 1, -1).astype(np.int8)
+    images = random.randint(0, 80, (2 * N, 32, 32, 3), np.uint8)
+    images += (labels[:, None, None] == 1).astype(np.uint8) * 150
+    rows = np.arange(2 * N)
+    return Examples(images, rows[:N], labels[:N]), Examples(images, rows[N:], labels[N:])
+
+
+def recipe(**changes: object) -> Recipe:
+    values = {"backbone": "test_resnet", "weights": "none", "lr": 1e-3, "batch_size": 8, "epochs": 2, "flip": False}
+    return Recipe.model_validate({**values, **changes})
+
+
+def run(method: Method, plan: Recipe, seed: int = 0, recorder: bool = False) -> tuple[Classifier, training.Best, list]:
+    training.seed_everything(seed)
+    train, validation = data()
+    model, history = Classifier(plan.backbone, L), []
+    follow = Recorder(N, L, seed, method, torch.device("cpu")) if recorder else None
+    best = training.fit(model, method, train, validation, plan, seed, follow, history.append)
+    return model, best, history
+
+
+def build(name: str, **options: object) -> Method:
+    return methods.build(name, TrainLabels(torch.from_numpy(data()[0].labels), 1.2, 2), options)
+
+
+class Spy(Method):
+    """Records what the loop gives a method."""
+
+    wants_predictions = True
+
+    def __init__(self, losses: list[float] | None = None) -> None:
+        super().__init__()
+        self.name = "spy"
+        self.batches: list[tuple[int, Batch, Tensor]] = []
+        self.ends: list[tuple[int, Tensor | None]] = []
+        self.losses = losses or []
+
+    def forward(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
+        self.batches.append((epoch, batch, logits.detach()))
+        target = (batch.observed == 1).float()
+        scale = self.losses[len(self.batches) - 1] if len(self.batches) <= len(self.losses) else 1.0
+        return torch.nn.functional.binary_cross_entropy_with_logits(logits, target) * scale
+
+    def end_epoch(self, epoch: int, predictions: Tensor | None) -> None:
+        self.ends.append((epoch, None if predictions is None else predictions.clone()))
+
+
+def test_every_image_once_an_epoch_with_its_own_labels_and_prediction() -> None:
+    spy = Spy()
+    run(spy, recipe(epochs=3))
+    labels = torch.from_numpy(data()[0].labels)
+    orders = []
+    for epoch in (1, 2, 3):
+        seen = [(batch, logits) for e, batch, logits in spy.batches if e == epoch]
+        index = torch.cat([batch.index for batch, _ in seen])
+        orders.append(index.tolist())
+        assert sorted(index.tolist()) == list(range(N))
+        assert torch.equal(torch.cat([batch.observed for batch, _ in seen]), labels[index])
+        end, predictions = spy.ends[epoch - 1]
+        assert end == epoch
+        assert predictions is not None
+        torch.testing.assert_close(predictions[index], torch.cat([logits for _, logits in seen]).sigmoid())
+    assert orders[0] != orders[1]
+
+
+@pytest.mark.parametrize(("n", "size", "sizes"), [(37, 8, {7, 8}), (33, 16, {11}), (17, 16, {8, 9}), (5, 16, {5})])
+def test_batches_are_of_almost_equal_size(n: int, size: int, sizes: set[int]) -> None:
+    batches = training._batches(n, size, torch.Generator().manual_seed(0))
+    assert {len(batch) for batch in batches} == sizes
+    assert len(batches) == -(-n // size)
+    assert sorted(torch.cat(batches).tolist()) == list(range(n))
+
+
+def test_it_learns_and_keeps_the_best_epoch() -> None:
+    model, best, history = run(build("bce"), recipe(epochs=6))
+    scores = [epoch.validation_mAP for epoch in history]
+    assert best == (1 + int(np.argmax(scores)), max(scores))
+    assert best.validation_mAP > 90
+    _, validation = data()
+    again = 100 * mean_average_precision(validation.labels == 1, predict(model, validation))
+    assert again == best.validation_mAP
+    assert [epoch.epoch for epoch in history] == [1, 2, 3, 4, 5, 6]
+    assert history[-1].loss < history[0].loss
+
+
+def test_same_seed_same_result_other_seed_another() -> None:
+    first, second, other = (run(build("pseudo_label"), recipe(flip=True), seed)[::2] for seed in (0, 0, 1))
+    assert first[1] == second[1]
+    assert first[1] != other[1]
+    for a, b in zip(first[0].state_dict().values(), second[0].state_dict().values(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_the_mean_loss_is_over_images() -> None:
+    spy = Spy()
+    _, _, history = run(spy, recipe(epochs=1))
+    values = [
+        torch.nn.functional.binary_cross_entropy_with_logits(x, (b.observed == 1).float()) for _, b, x in spy.batches
+    ]
+    sizes = [len(b.index) for _, b, _ in spy.batches]
+    expected = sum(v.item() * n for v, n in zip(values, sizes, strict=True)) / N
+    assert history[0].loss == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_loss_that_is_not_finite_stops_with_its_place(value: float) -> None:
+    losses = [1.0] * 5 + [1.0, 1.0, value]  # 5 steps an epoch
+    with pytest.raises(FloatingPointError, match=f"epoch 2, step 3: the loss of method spy is {value}"):
+        run(Spy(losses), recipe())
+
+
+def test_a_methods_own_parameters_train_at_their_own_rate() -> None:
+    class Own(Spy):
+        lr_scale = 10.0
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.shift = torch.nn.Parameter(torch.zeros(()))
+
+        def forward(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
+            return super().forward(logits, batch, epoch) + self.shift
+
+    method = Own()
+    run(method, recipe(epochs=1, lr=1e-3))
+    # Adam moves a parameter with a constant gradient by its rate in each of the 5 steps.
+    assert method.shift.item() == pytest.approx(-5 * 10 * 1e-3, rel=1e-3)
+
+
+def test_flip_mirrors_about_half_of_the_images_left_to_right() -> None:
+    images = torch.arange(400 * 4 * 5 * 3, dtype=torch.int32).reshape(400, 4, 5, 3)
+    flipped = training._flip(images, torch.Generator().manual_seed(0))
+    mirrored = [torch.equal(a, b.flip(1)) for a, b in zip(flipped, images, strict=True)]
+    same = [torch.equal(a, b) for a, b in zip(flipped, images, strict=True)]
+    assert all(a != b for a, b in zip(mirrored, same, strict=True))
+    assert 150 < sum(mirrored) < 250
+
+
+def test_no_flip_for_data_that_must_not_be_mirrored(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr(training, "_flip", lambda images, random: calls.append(1) or images)
+    run(build("bce"), recipe(epochs=1, flip=False))
+    assert not calls
+    run(build("bce"), recipe(epochs=1, flip=True))
+    assert calls
+
+
+def test_unknown_validation_labels_and_empty_splits_are_refused() -> None:
+    train, validation = data()
+    model, method = Classifier("test_resnet", L), build("bce")
+    partial = validation.labels.copy()
+    partial[3, 1] = 0
+    with pytest.raises(ValueError, match="label \\[3, 1\\] is unknown"):
+        training.fit(model, method, train, validation._replace(labels=partial), recipe(), 0)
+    none = Examples(train.images, train.rows[:0], train.labels[:0])
+    with pytest.raises(ValueError, match="37 training and 0 validation images"):
+        training.fit(model, method, train, none, recipe(), 0)
+
+
+def test_prediction_does_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, (train, _) = Classifier("test_resnet", L), data()
+    whole = predict(model, train)
+    assert whole.shape == (N, L)
+    assert whole.dtype == np.float32
+    monkeypatch.setattr("mlml.inference.BATCH_SIZE", 5)
+    np.testing.assert_allclose(predict(model, train), whole, rtol=1e-4, atol=1e-5)
+    some = train._replace(rows=train.rows[[4, 2]])
+    np.testing.assert_allclose(predict(model, some), whole[[4, 2]], rtol=1e-4, atol=1e-5)
+
+
+def test_device() -> None:
+    assert device_for("cpu").type == "cpu"
+    assert device_for("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    with pytest.raises(ValueError, match="device: 'gpu' is not allowed; auto, cpu or one that is here"):
+        device_for("gpu")
+
+
+def test_trajectories(tmp_path: Path) -> None:
+    method = build("pseudo_label", update_every_epoch=True, disturbances=False, stack_size=1)
+    spy_rows = Recorder(N, L, 5, method, torch.device("cpu")).rows
+    assert spy_rows.tolist() == list(range(N))  # fewer images than are followed: all of them
+    recorder = Recorder(N, L, 5, method, torch.device("cpu"))
+    plane = torch.rand(N, L, generator=torch.Generator().manual_seed(0))
+    for epoch in (1, 2):
+        for index in (torch.arange(20), torch.arange(20, N)):
+            recorder.record(index, plane[index] / epoch)
+        method.end_epoch(epoch, plane / epoch)
+        recorder.end_epoch(method)
+    recorder.save(tmp_path / "t.npz")
+    with np.load(tmp_path / "t.npz") as file:
+        np.testing.assert_array_equal(file["predictions"], np.stack([plane, plane / 2]))
+        assert file["pseudo_labels"].shape == (3, N, L)
+
+
+def test_trajectories_of_some_images_and_of_a_method_without_pseudo_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlml.trajectories.IMAGES", 4)
+    method = build("an")
+    recorder = Recorder(N, L, 5, method, torch.device("cpu"))
+    plane = torch.rand(N, L, generator=torch.Generator().manual_seed(0))
+    recorder.record(torch.randperm(N, generator=torch.Generator().manual_seed(1)), plane)
+    order = torch.randperm(N, generator=torch.Generator().manual_seed(1))
+    recorder.end_epoch(method)
+    recorder.save(tmp_path / "t.npz")
+    with np.load(tmp_path / "t.npz") as file:
+        assert len(file["rows"]) == 4
+        by_row = torch.empty_like(plane)
+        by_row[order] = plane
+        np.testing.assert_array_equal(file["predictions"][0], by_row[file["rows"]])
+        assert file["pseudo_labels"].shape == (0, 4, L)

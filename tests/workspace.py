@@ -1,0 +1,144 @@
+"""A temporary clone of the project in which the real pipeline runs, at a reduced size."""
+
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from PIL import Image
+
+from mlml.datasets import voc2012
+from tests.test_architecture import ROOT
+
+FAKE = f"""#!{sys.executable}
+import os, pathlib, uuid, yaml
+stage = yaml.safe_load(open("dvc.yaml"))["stages"][os.environ["DVC_STAGE"]]
+for out in sum((stage.get(kind, []) for kind in ("outs", "metrics", "plots")), []):
+    path = pathlib.Path(out if isinstance(out, str) else next(iter(out)))
+    path = path if path.suffix else path / "file"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(uuid.uuid4().hex)
+"""
+
+SMALL = {"images.options.train_images": 50, "images.options.test_images": 30, "training.epochs": 1}
+
+
+class Workspace:
+    """A clone of the working tree: what git tracks and what it would."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        listed = subprocess.run(
+            ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+        ).stdout
+        for name in filter(None, listed.split("\0")):
+            if (ROOT / name).is_file():
+                target = folder / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, target)
+        # A cache of its own, and no results that the project's own lock file speaks of.
+        for name in ("dvc.lock", "metrics"):
+            path = folder / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        (folder / "metrics").mkdir()
+        for key, value in SMALL.items():
+            self.set("datasets/digits/dataset.yaml", key, value)
+        self.set("params.yaml", "method", "an")
+        self.path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self.git("init", "-q")
+        self.commit()
+
+    def fake_stages(self) -> None:
+        """From now on a stage only writes its outputs, with a new content each time it runs.
+
+        What runs is up to dvc.yaml alone, and a stage costs no import of torch.
+        """
+        folder = self.folder / ".git/fake"
+        folder.mkdir()
+        (folder / "python").write_text(FAKE)
+        (folder / "python").chmod(0o755)
+        self.path = f"{folder}{os.pathsep}{self.path}"
+
+    def git(self, *words: str) -> str:
+        author = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
+        return subprocess.run(
+            ["git", *author, *words], cwd=self.folder, check=True, capture_output=True, text=True
+        ).stdout
+
+    def commit(self) -> None:
+        self.git("add", "-A")
+        self.git("commit", "-qm", "state")
+
+    def get(self, file: str, key: str) -> Any:
+        value = yaml.safe_load((self.folder / file).read_text())
+        for part in key.split("."):
+            value = value[part]
+        return value
+
+    def set(self, file: str, key: str, value: Any) -> None:
+        """Change one value of a YAML file."""
+        path = self.folder / file
+        whole = yaml.safe_load(path.read_text())
+        *sections, last = key.split(".")
+        section = whole
+        for part in sections:
+            section = section[part]
+        section[last] = value
+        path.write_text(yaml.safe_dump(whole, sort_keys=False))
+
+    def metrics(self) -> dict[str, bytes]:
+        """The files in metrics/ by name."""
+        return {path.name: path.read_bytes() for path in (self.folder / "metrics").iterdir()}
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of this interpreter's environment in the clone; standard error is part of the output."""
+        return subprocess.run(
+            words,
+            cwd=self.folder,
+            env={**os.environ, "PATH": self.path, "OMP_NUM_THREADS": "1", "DVC_TEST": "1", "COLUMNS": "200"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=200,
+        )
+
+    def dvc(self, *words: str) -> str:
+        done = self.run("dvc", *words)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def executed(self, *words: str) -> list[str]:
+        """The stages that `dvc repro`, or another dvc command, really runs."""
+        return re.findall(r"Running stage '(\w+)'", self.dvc(*(words or ("repro",))))
+
+
+def small_voc(folder: Path) -> dict[str, Any]:
+    """Make a small archive in the official layout; returns it as an entry of `archives`."""
+    random = np.random.RandomState(0)
+    path = folder / voc2012.ARCHIVE
+    with tarfile.open(path, "w") as tar:
+
+        def add(name: str, data: bytes) -> None:
+            info = tarfile.TarInfo(f"{voc2012.ROOT}/{name}")
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+
+        for part, count in (("train", 20), ("val", 12)):
+            ids = [f"2008_{part[0]}{number:05d}" for number in range(count)]
+            for image in ids:
+                data = io.BytesIO()
+                Image.fromarray(random.randint(0, 256, (30, 40, 3), np.uint8)).save(data, "JPEG")
+                add(f"JPEGImages/{image}.jpg", data.getvalue())
+            for number, name in enumerate(voc2012.CLASSES):
+                lines = [f"{image} {' 1' if (i + number) % 5 == 0 else '-1'}" for i, image in enumerate(ids)]
+                add(f"ImageSets/Main/{name}_{part}.txt", "\n".join([*lines, ""]).encode())
+    data = path.read_bytes()
+    return {"file": path.name, "urls": [path.as_uri()], "size": len(data), "sha256": sha256(data).hexdigest()}
