@@ -1,6 +1,7 @@
 """The training loop that all methods share."""
 
 import copy
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -37,6 +38,7 @@ class Best(NamedTuple):
 def seed_everything(seed: int) -> None:
     """Seed torch and take its deterministic algorithms: the same seed on the same machine, the same result."""
     torch.manual_seed(seed)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, products on a GPU may differ
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.backends.cudnn.benchmark = False
 

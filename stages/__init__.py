@@ -22,7 +22,10 @@ def parameters(stage: str) -> dict[str, Any]:
 
 
 def run(main: Callable[..., None]) -> None:
-    """Run a stage's function as a command; an error that a user can mend is one message and exit status 1."""
+    """Run a stage's function as a command; an error that a user can mend is one message and exit status 1.
+
+    With MLML_TRACEBACK set in the environment it is a traceback instead.
+    """
     expected = Path.cwd() / "mlml"
     if Path(mlml.__file__).resolve().parent != expected.resolve():
         sys.exit(f"mlml is imported from {mlml.__file__}, not from {expected}: run stages as `python -m stages.<name>`")
@@ -31,5 +34,4 @@ def run(main: Callable[..., None]) -> None:
     except (ValueError, OSError, FloatingPointError) as error:
         if "MLML_TRACEBACK" in os.environ:
             raise
-        # To standard output: DVC shows standard error of a stage too, but may put it before earlier lines.
-        sys.exit(f"{main.__module__ if main.__module__ != '__main__' else Path(sys.argv[0]).stem}: {error}")
+        sys.exit(f"{Path(sys.argv[0]).stem}: {error}")

@@ -21,8 +21,10 @@ def main(images_file: Path, labels_file: Path, observed_file: Path, folder: Path
     device = device_for(axes.device)
     labels, observed = table.read(labels_file), table.read(observed_file)
     rows = images.open_rows(images_file)
-    validation_rows = labels.rows("validation")
-    train = Examples(rows, labels.rows("train"), observed.labels)
+    train_rows, validation_rows = labels.rows("train"), labels.rows("validation")
+    if observed.images != labels.take(train_rows).images:
+        raise ValueError(f"{observed_file} is not about the training images of {labels_file}: run `dvc repro`")
+    train = Examples(rows, train_rows, observed.labels)
     validation = Examples(rows, validation_rows, labels.labels[validation_rows])
 
     training.seed_everything(axes.seed)
@@ -45,7 +47,7 @@ def main(images_file: Path, labels_file: Path, observed_file: Path, folder: Path
     about = {"classes": labels.classes, "method": axes.method, **best._asdict()}
     model.save(classifier, folder / "weights.safetensors", about)
     recorder.save(folder / "trajectories.npz")
-    print(f"{params['method']}: validation mAP {best.validation_mAP:.2f} at epoch {best.epoch}")
+    print(f"{axes.method}: validation mAP {best.validation_mAP:.2f} at epoch {best.epoch}")
 
 
 if __name__ == "__main__":

@@ -35,9 +35,9 @@ def scans(source: Source) -> list[set[int]]:
 
 def test_images_and_labels_are_the_pinned_ones(source: Source) -> None:
     pixels = b"".join(_bytes(source, [0, 1, 2, 1234, 2499, 2500, 3499]))
-    assert hashlib.sha256(pixels).hexdigest() == "bbd94c49de1ba0fb5292508780ee09c1c9d86f1e851684f64868010f36a900aa"
+    assert hashlib.sha256(pixels).hexdigest() == "8b694e83b4e49d0176e4e66725c6a69c379505747ed9571fa601393952470e23"
     labels = source.table.labels.tobytes()
-    assert hashlib.sha256(labels).hexdigest() == "6845ef5c5216086b290a02c94c9f14a575a82534ba0775afee1557043973a741"
+    assert hashlib.sha256(labels).hexdigest() == "da23830984f4cafcd6d1a2787bb1db1e88acfd221ab04693b06da4ad29f0bd40"
 
 
 def test_a_second_reading_gives_the_same() -> None:
@@ -108,7 +108,7 @@ def test_classes_are_unequal_and_images_have_few(source: Source) -> None:
         assert 0.02 <= (present[rows].sum(1) == 0).mean() <= 0.08
         assert present[rows].sum(1).max() == 4
         frequency = present[rows].mean(0)
-        assert 3 <= frequency.max() / frequency.min() <= 6
+        assert 2.2 <= frequency.max() / frequency.min() <= 4
 
 
 def test_no_scan_is_in_training_and_test_images(scans: list[set[int]]) -> None:

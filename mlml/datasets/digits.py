@@ -23,7 +23,7 @@ POOLS = ("train", "test")
 _TRAIN_SHARE = 0.7  # of the scans
 _SEED = 1797
 _COUNTS = (0.05, 0.35, 0.30, 0.20, 0.10)  # of images with 0, 1, .. 4 digits
-_SHARES = (0.04, 0.14, 0.07, 0.12, 0.05, 0.10, 0.06, 0.08, 0.16, 0.18)  # of the digits 0 .. 9; unequal classes
+_SHARES = (0.06, 0.14, 0.08, 0.11, 0.07, 0.10, 0.08, 0.08, 0.13, 0.15)  # of the digits 0 .. 9; unequal classes
 _OVERLAP = 0.2  # at most, of two digits' boxes, as a share of the smaller one
 
 _Bytes = npt.NDArray[np.uint8]
@@ -106,11 +106,11 @@ def _paint(pool: str, index: int, canvas: int, placed: tuple[Digit, ...]) -> Ima
     # Whole numbers throughout, so that the pixels are the same everywhere.
     cells = 3 + int(draw() * 6)
     coarse = np.frombuffer(rng.bytes(cells * cells), np.uint8).reshape(cells, cells)
-    paper = int(10 + 60 * draw())
-    picture = paper + (_enlarge(coarse, canvas, canvas) - 128) * int(5 + 25 * draw()) // 128
+    paper = int(40 * draw())
+    picture = paper + (_enlarge(coarse, canvas, canvas) - 128) * int(20 * draw()) // 128
 
     def ink() -> int:
-        return paper + int(80 + 75 * draw())
+        return paper + int(140 + 75 * draw())
 
     for _ in range(int(draw() * 3)):  # clutter: a quarter of a scan, turned
         scan = images[pools[pool][int(draw() * len(pools[pool]))]]
@@ -121,7 +121,7 @@ def _paint(pool: str, index: int, canvas: int, placed: tuple[Digit, ...]) -> Ima
     for digit in placed:
         _blend(picture, images[digit.scan], *digit[1:], ink())
     grain = np.frombuffer(rng.bytes(canvas * canvas), np.uint8).reshape(canvas, canvas).astype(np.int64)
-    picture += (grain - 128) * int(20 * draw()) // 128
+    picture += (grain - 128) * int(10 * draw()) // 128
     return Image.fromarray(picture.clip(0, 255).astype(np.uint8))
 
 
