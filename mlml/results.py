@@ -38,12 +38,10 @@ def markdown(table: pd.DataFrame) -> str:
         "| data set | setting | method | seeds | mAP | std | lowest | highest |",
         "|---|---|---|--:|--:|--:|--:|--:|",
     ]
-    for row in table.itertuples(index=False):
-        std = "" if pd.isna(row.std) else f"{row.std:.2f}"
-        lines.append(
-            f"| {row.dataset} | {row.setting} | {row.method} | {row.seeds} "
-            f"| {row.mAP:.2f} | {std} | {row.lowest:.2f} | {row.highest:.2f} |"
-        )
+    for row in table.to_dict("records"):
+        figures = [f"{row[name]:.2f}" for name in ("mAP", "std", "lowest", "highest")]
+        cells = [row["dataset"], row["setting"], row["method"], row["seeds"], *figures]
+        lines.append(f"| {' | '.join(map(str, cells))} |".replace("nan", ""))
     return "\n".join(lines)
 
 
