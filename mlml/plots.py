@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from pydantic import Field
 
 from mlml import labels as lb
@@ -49,7 +50,7 @@ def average_precision(per_class: pd.DataFrame, mean: float) -> Figure:
     axes.barh(ordered["class"].astype(str), ordered["AP"].fillna(0), color=BLUE)
     axes.axvline(mean, color=ORANGE, label=f"mAP {mean:.2f}")
     axes.set(xlabel="average precision on the test images, percent", xlim=(0, 100), ylim=(-0.7, len(ordered) - 0.3))
-    axes.legend(loc="lower right")
+    figure.legend(loc="outside upper right")
     return figure
 
 
@@ -57,12 +58,13 @@ def learning_curve(history: pd.DataFrame, best: int) -> Figure:
     """Training loss and validation mAP by epoch; `best` is the epoch whose weights were kept."""
     figure, axes = _new()
     axes.plot(history["epoch"], history["loss"], color=GREY, marker=".")
-    axes.set(xlabel="epoch", ylabel="training loss (grey)", xticks=history["epoch"])
+    axes.set(xlabel="epoch", ylabel="training loss (grey)")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     right = axes.twinx()
     right.plot(history["epoch"], history["validation_mAP"], color=BLUE, marker=".")
     right.axvline(best, color=ORANGE, linestyle=":", label=f"best epoch: {best}")
     right.set_ylabel("validation mAP, percent (blue)")
-    right.legend(loc="lower right")
+    figure.legend(loc="outside upper right")
     return figure
 
 
@@ -80,7 +82,7 @@ def label_statistics(observed: Table) -> Figure:
         left += counts
     axes.invert_yaxis()
     axes.set(xlabel="training images")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.0), ncols=3, framealpha=0.9)
+    figure.legend(loc="outside upper right", ncols=3)
     return figure
 
 

@@ -16,7 +16,7 @@ def summarise(experiments: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         one row a data set, setting and method, the best first within each setting: seeds, mAP (mean), std (sample
-        standard deviation; NaN for one seed), lowest and highest; in percent.
+        standard deviation; nan for one seed), lowest and highest; in percent.
 
     Raises:
         ValueError: a column is missing, or there is no finished experiment.
@@ -41,7 +41,7 @@ def markdown(table: pd.DataFrame) -> str:
     for row in table.to_dict("records"):
         figures = [f"{row[name]:.2f}" for name in ("mAP", "std", "lowest", "highest")]
         cells = [row["dataset"], row["setting"], row["method"], row["seeds"], *figures]
-        lines.append(f"| {' | '.join(map(str, cells))} |".replace("nan", ""))
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
 
