@@ -15,21 +15,21 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	@touch $@
 
 repro: install
-	dvc repro
-	@python -c "import json; print('test mAP: %.2f percent' % json.load(open('metrics/test.json'))['mAP'])"
+	$(VENV)/bin/dvc repro
+	@$(VENV)/bin/python -c "import json; print('test mAP: %.2f percent' % json.load(open('metrics/test.json'))['mAP'])"
 	@echo "figures: $(CURDIR)/figures"
 
 test: install
-	OMP_NUM_THREADS=1 python -m pytest -n 2 --dist loadgroup
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadgroup
 
 lint: install
-	ruff check .
-	ruff format --check .
-	mypy
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
 
 format: install
-	ruff check --fix .
-	ruff format .
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
 
 clean:
 	rm -rf data model figures .mlml .mypy_cache .ruff_cache .hypothesis

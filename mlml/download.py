@@ -11,14 +11,21 @@ from requests.adapters import HTTPAdapter
 from urllib3.response import BaseHTTPResponse
 from urllib3.util import Retry
 
+from mlml.params import Section
 from mlml.progress import say
 from mlml.transfer import Archive, Broken, Part, Refused, copy, get
 
-__all__ = ["Archive", "DownloadError", "fetch"]
+__all__ = ["Archive", "Download", "DownloadError", "fetch"]
 
 RETRIES = 3  # of a request that fails, and of a transfer that breaks without getting further
 BACKOFF = 1.0  # seconds, doubled with each retry
 LONGEST = 60.0  # seconds; as far as a server's Retry-After is obeyed
+
+
+class Download(Section):
+    """What the stage `download` reads of a data set's file: its archives, none for one that is at hand."""
+
+    archives: list[Archive]
 
 
 class DownloadError(OSError):

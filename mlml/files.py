@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,15 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def link(source: Path, target: Path) -> None:
+    """Make `target` another name of the file `source`, or a copy of it where the file system has no such names."""
+    with replacing(target) as part:
+        try:
+            os.link(source, part)
+        except OSError:
+            shutil.copyfile(source, part)
 
 
 def write_json(path: Path, values: Mapping[str, int | float | str]) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 from mlml.images import Rows
 from mlml.labels import Labels
 from mlml.model import Classifier
+from mlml.table import Table
 
 BATCH_SIZE = 64
 
@@ -27,6 +28,18 @@ class Examples(NamedTuple):
     labels: Labels
 
 
+def examples(images: Rows, table: Table, split: str) -> Examples:
+    """The images of one split, with the labels of `table`.
+
+    Raises:
+        ValueError: there is not one image for each row of the table.
+    """
+    if len(images) != len(table.images):
+        raise ValueError(f"{len(images)} prepared images for {len(table.images)} rows of labels: run `dvc repro`")
+    rows = table.rows(split)
+    return Examples(images, rows, table.labels[rows])
+
+
 def device_for(name: str) -> torch.device:
     """The device called `name`; "auto" is a GPU where there is one.
 
@@ -38,8 +51,9 @@ def device_for(name: str) -> torch.device:
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"device: {name!r} is not allowed; auto, cpu or one that is here: {reason}") from None
+        raise ValueError(
+            f"device: {name!r} is not allowed; it must be auto, or one that is here: cpu, cuda, cuda:1, ..."
+        ) from error
     return torch.device(name)
 
 

@@ -34,12 +34,13 @@ class Classifier(nn.Module):
         super().__init__()
         self.name = backbone
         try:
-            # No stochastic depth or dropout: timm's own defaults, which are none.
             self.backbone = timm.create_model(backbone, pretrained=False, num_classes=0)
-        except RuntimeError as error:
+        except (RuntimeError, OSError) as error:
             close = ", ".join(timm.list_models(f"*{backbone.split('.')[0][:6]}*")[:8])
             raise ValueError(f"train.backbone: {backbone!r} is not allowed; {error}; close: {close}") from None
-        self.head = nn.Linear(int(self.backbone.num_features), classes)
+        # Some backbones end with a layer of another width than that of their last features.
+        width = getattr(self.backbone, "head_hidden_size", None) or self.backbone.num_features
+        self.head = nn.Linear(int(width), classes)
         data = timm.data.resolve_model_data_config(self.backbone)
         # Buffers, so that a weights file says how its inputs are normalised.
         self.register_buffer("mean", torch.tensor(data["mean"]).view(3, 1, 1) * 255)
@@ -52,6 +53,25 @@ class Classifier(nn.Module):
         inputs = (images.permute(0, 3, 1, 2).to(self.mean.dtype) - self.mean) / self.std
         logits: Tensor = self.head(self.backbone(inputs))
         return logits.float()
+
+
+@torch.inference_mode()
+def check_size(model: Classifier, size: int) -> None:
+    """See whether the model takes images of this size, before anything long begins.
+
+    Raises:
+        ValueError: it does not; says what may be changed.
+    """
+    training = model.training
+    try:
+        model.eval()(torch.zeros(1, size, size, 3, dtype=torch.uint8, device=model.mean.device))
+    except (RuntimeError, AssertionError, ValueError) as error:
+        raise ValueError(
+            f"train.backbone: {model.name!r} does not take {size} x {size} images ({str(error).splitlines()[0]}); "
+            "prepare.size is another size"
+        ) from None
+    finally:
+        model.train(training)
 
 
 def load_backbone(model: Classifier, weights: str) -> None:
@@ -129,6 +149,6 @@ def load(path: Path) -> tuple[Classifier, dict[str, Any]]:
             about: dict[str, Any] = json.loads((file.metadata() or {})["mlml"])
         model = Classifier(about["backbone"], len(about["classes"]))
         model.load_state_dict(safetensors.torch.load_file(path))
-    except (OSError, SafetensorError, KeyError, RuntimeError) as error:
+    except (OSError, SafetensorError, KeyError, RuntimeError, ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} holds no weights that mlml wrote: {error}") from None
     return model.eval(), about

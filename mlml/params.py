@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 _S = TypeVar("_S", bound=BaseModel)
 
@@ -22,7 +22,8 @@ def parse(section: type[_S], values: Any, where: str) -> _S:
     """Validate `values` as a `section`.
 
     Args:
-        where: the section's place for messages, e.g. "train" or "datasets/mine/dataset.yaml: images".
+        where: the section's place for messages, e.g. "train" or "datasets/mine/dataset.yaml: images"; empty for
+            the top level.
 
     Raises:
         ValueError: one line a fault, naming the key, the value and what is allowed.
@@ -53,14 +54,13 @@ def parse_options(function: Callable[..., Any], values: Any, where: str) -> dict
 
 
 def _line(fault: Mapping[str, Any], where: str, known: list[str]) -> str:
-    key = ".".join([where, *(str(part) for part in fault["loc"])])
+    key = ".".join([where, *(str(part) for part in fault["loc"])]).removeprefix(".")
     if fault["type"] == "extra_forbidden":
-        allowed = ", ".join(known) if len(fault["loc"]) == 1 else "the keys params.yaml shows"
-        return f"{key}: unknown key; it takes {allowed or 'none'}"
+        nested = len(fault["loc"]) > 1
+        return f"{key}: unknown key" + ("" if nested else f"; it takes {', '.join(known) or 'none'}")
     if fault["type"] == "missing":
         return f"{key}: missing"
+    if fault["type"] in ("model_type", "model_attributes_type", "dict_type"):
+        return f"{key}: {fault['input']!r} is not allowed; must be keys and values"
     message = fault["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     return f"{key}: {fault['input']!r} is not allowed; {message[:1].lower()}{message[1:]}"
-
-
-__all__ = ["Field", "Section", "parse", "parse_options"]

@@ -32,7 +32,7 @@ class PlotParams(Section):
         dpi: pixels an inch, for png.
     """
 
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     trajectories: Annotated[int, Field(ge=1, le=60)] = 6
     format: Literal["png", "svg", "pdf"] = "png"
     dpi: Annotated[int, Field(ge=20, le=1200)] = 120

@@ -52,12 +52,17 @@ def prepare(source: Source, size: int, path: Path) -> None:
 
         # Threads, not processes: Pillow releases the interpreter's lock while it decodes and resizes.
         faults = []
-        with ThreadPoolExecutor(os.cpu_count()) as pool, progress("prepare", len(images), "images") as advance:
+        with ThreadPoolExecutor(_cores()) as pool, progress("prepare", len(images), "images") as advance:
             for fault in pool.map(one, range(len(images))):
                 faults += [fault] if fault else []
                 advance(1)
         raise_faults(f"{len(faults)} images cannot be read", faults)
         rows.flush()
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _reserve(path: Path) -> None:
@@ -68,5 +73,11 @@ def _reserve(path: Path) -> None:
 
 
 def to_row(image: Image.Image, size: int) -> Rows:
-    """One picture as uint8 [size, size, 3]."""
+    """One picture as uint8 [size, size, 3].
+
+    Raises:
+        ValueError: it has more than 8 bits a channel, which a conversion would cut off.
+    """
+    if image.mode.startswith(("I", "F")):
+        raise ValueError(f"more than 8 bits a pixel (Pillow's mode {image.mode}); save it with 8 bits")
     return np.asarray(image.convert("RGB").resize((size, size), Image.Resampling.BILINEAR))

@@ -36,7 +36,7 @@ class Run(Section):
     Attributes:
         method: one of `mlml.methods.names()`.
         seed: of training.
-        device: see `mlml.training.device_for`.
+        device: see `mlml.inference.device_for`.
     """
 
     method: str
@@ -56,5 +56,7 @@ def resolve(dataset: Mapping[str, Any] | None, train: Mapping[str, Any] | None, 
         ValueError: one line a fault, naming the key, the value and what is allowed.
     """
     parse(Recipe, dataset, f"{file}: training")
+    if not isinstance(train, Mapping | None):
+        raise ValueError(f"train: {train!r} is not allowed; must be keys and values")
     chosen = {key: value for key, value in (train or {}).items() if value is not None}
     return parse(Recipe, {**(dataset or {}), **chosen}, "train")

@@ -5,42 +5,56 @@ import sys
 import pandas as pd
 
 RUN = ["dataset", "setting", "method"]
+SCORES = ["mAP", "std", "lowest", "highest"]
+# Columns of `dvc exp show` that do not say what was run; those with a slash are the hashes of files.
+_ABOUT = {"Experiment", "rev", "typ", "Created", "parent", "State", "Executor"}
 
 
 def summarise(experiments: pd.DataFrame) -> pd.DataFrame:
     """Mean and spread of the test mAP over the seeds of each data set, setting and method.
 
+    Where runs with the same axes and seed differ in another parameter, that parameter becomes a column, and its
+    values are not mixed. One run that is listed under several names counts once.
+
     Args:
-        experiments: what ``dvc exp show --csv`` prints, one row an experiment. Rows without a result are left
-            out; of rows with the same axes and seed, which is one run under several names, one counts.
+        experiments: what ``dvc exp show --csv`` prints, one row an experiment. Rows without a result are left out.
 
     Returns:
         one row a data set, setting and method, the best first within each setting: seeds, mAP (mean), std (sample
-        standard deviation; nan for one seed), lowest and highest; in percent.
+        standard deviation; NaN for one seed), lowest and highest; in percent.
 
     Raises:
-        ValueError: a column is missing, or there is no finished experiment.
+        ValueError: a column is missing, there is no finished experiment, or two runs with the same parameters
+            have different results.
     """
     missing = [column for column in (*RUN, "seed", "mAP") if column not in experiments]
     if missing:
         raise ValueError(f"no column {missing[0]!r}: this is not the output of `dvc exp show --csv`")
-    done = experiments.dropna(subset=["mAP"]).drop_duplicates([*RUN, "seed"])
+    columns = [str(column) for column in experiments]
+    what = [column for column in columns if column not in _ABOUT and "/" not in column]
+    done = experiments.dropna(subset=["mAP"]).drop_duplicates(what)
     if done.empty:
         raise ValueError("no experiment has a test mAP yet; `dvc exp run` makes one")
-    groups = done.groupby(RUN)["mAP"]
-    table = groups.agg(seeds="count", mAP="mean", std="std", lowest="min", highest="max").reset_index()
+    groups = done.groupby([*RUN, "seed"])
+    # A parameter's name has a section; what has none is an axis or a metric.
+    others = [column for column in what if "." in column and (groups[column].nunique(dropna=False) > 1).any()]
+    keys = [*RUN, *others]
+    twice = done[done.duplicated([*keys, "seed"], keep=False)]
+    if len(twice):
+        run = ", ".join(f"{key} {twice[key].iloc[0]}" for key in [*keys, "seed"])
+        found = " and ".join(map(str, twice["mAP"].iloc[:2]))
+        raise ValueError(f"two runs of {run} have mAP {found}: other code? `dvc exp remove` one of them")
+    scores = done.groupby(keys, dropna=False)["mAP"]
+    table: pd.DataFrame = scores.agg(seeds="count", mAP="mean", std="std", lowest="min", highest="max").reset_index()
     return table.sort_values(["dataset", "setting", "mAP"], ascending=[True, True, False], ignore_index=True)
 
 
 def markdown(table: pd.DataFrame) -> str:
     """The table of `summarise` as Markdown."""
-    lines = [
-        "| data set | setting | method | seeds | mAP | std | lowest | highest |",
-        "|---|---|---|--:|--:|--:|--:|--:|",
-    ]
+    keys = [str(column) for column in table if column not in (*SCORES, "seeds")]
+    lines = [f"| {' | '.join([*keys, 'seeds', *SCORES])} |", "|---" * len(keys) + "|--:" * 5 + "|"]
     for row in table.to_dict("records"):
-        figures = [f"{row[name]:.2f}" for name in ("mAP", "std", "lowest", "highest")]
-        cells = [row["dataset"], row["setting"], row["method"], row["seeds"], *figures]
+        cells = [*(row[key] for key in keys), row["seeds"], *(f"{row[name]:.2f}" for name in SCORES)]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 

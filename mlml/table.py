@@ -66,6 +66,35 @@ class Table:
         )
 
 
+def check_splits(table: Table) -> None:
+    """See whether a model can be trained, chosen and tested on this table.
+
+    Raises:
+        ValueError: a split is empty, or a validation or test label is unknown; names the first and counts them.
+    """
+    for split in SPLITS:
+        rows = table.rows(split)
+        if not len(rows):
+            raise ValueError(f"there are no {split} images; {', '.join(SPLITS)} need some each")
+        if split != "train":
+            check_complete(table.take(rows))
+
+
+def check_complete(table: Table) -> None:
+    """See whether all labels are known.
+
+    Raises:
+        ValueError: one is not; names the first image and class, and counts them.
+    """
+    unknown = np.argwhere(table.labels == lb.UNKNOWN)
+    if len(unknown):
+        row, column = unknown[0]
+        raise ValueError(
+            f"image {table.images[row]!r} ({table.split[row]}), class {table.classes[column]!r}: the label is unknown "
+            f"({len(unknown)} are); full labels are needed here"
+        )
+
+
 def write(table: Table, path: Path) -> None:
     """Write `table` as CSV; the file appears under its name only when it is complete."""
     frame = pd.DataFrame(_CELLS[table.labels + 1], columns=list(table.classes))

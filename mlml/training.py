@@ -5,9 +5,11 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from mlml.history import Epoch
 from mlml.inference import Examples, gather, predict
 from mlml.labels import PRESENT, check_complete
 from mlml.methods.base import Batch, Method
@@ -17,15 +19,8 @@ from mlml.progress import progress
 from mlml.recipe import Recipe
 from mlml.trajectories import Recorder
 
+REMEDY = "a lower train.lr often helps"
 CHECK_STEPS = 50  # how often the loop waits for the device, to show the loss and to see whether it is finite
-
-
-class Epoch(NamedTuple):
-    """One line of the history: mean training loss an image, and the validation mAP in percent."""
-
-    epoch: int
-    loss: float
-    validation_mAP: float
 
 
 class Best(NamedTuple):
@@ -65,7 +60,7 @@ def fit(
         on_epoch: called after each epoch.
 
     Raises:
-        FloatingPointError: the loss is not finite; names the epoch, the step and the method.
+        FloatingPointError: the loss or a prediction is not finite; names the epoch, the step and the method.
         ValueError: there is nothing to train or to validate on.
     """
     if not len(train.rows) or not len(validation.rows):
@@ -87,11 +82,16 @@ def fit(
 
     best, weights = Best(0, -1.0), {}
     for epoch in range(1, recipe.epochs + 1):
-        loss = _train_epoch(model, method, train, recipe, optimizer, random, epoch, keep)
+        loss = _train_epoch(model, method, train, recipe, optimizer, random, epoch, keep, best)
         method.end_epoch(epoch, kept)
         if recorder is not None:
             recorder.end_epoch(method)
-        score = 100 * mean_average_precision(truth, predict(model, validation))
+        logits = predict(model, validation)
+        if not np.isfinite(logits).all():
+            raise FloatingPointError(
+                f"epoch {epoch}, validation: the predictions of method {method.name} are not finite; {REMEDY}"
+            )
+        score = 100 * mean_average_precision(truth, logits)
         if score > best.validation_mAP:
             best, weights = Best(epoch, score), copy.deepcopy(model.state_dict())
         print(f"epoch {epoch:2d}/{recipe.epochs}  loss {loss:.4f}  validation mAP {score:.2f}", flush=True)
@@ -109,6 +109,7 @@ def _train_epoch(
     random: torch.Generator,
     epoch: int,
     keep: Callable[[Tensor, Tensor], None],
+    best: Best,
 ) -> float:
     """One step for each batch; gives each step's predictions to `keep` and returns the mean loss an image."""
     model.train()
@@ -131,7 +132,7 @@ def _train_epoch(
             keep(batch.index, logits.detach().sigmoid())
             if step % CHECK_STEPS == 0 or step == len(batches):
                 _check_finite(losses[:step], epoch, method)
-                advance(0, loss=f"{losses[:step].mean().item():.4f}")
+                advance(0, loss=f"{losses[:step].mean().item():.4f}", best_mAP=f"{max(best.validation_mAP, 0):.2f}")
             advance(len(rows))
     sizes = torch.tensor([len(rows) for rows in batches], device=device)
     return float((losses * sizes).sum() / sizes.sum())
@@ -156,6 +157,5 @@ def _check_finite(losses: Tensor, epoch: int, method: Method) -> None:
     if len(bad):
         step = int(bad[0])
         raise FloatingPointError(
-            f"epoch {epoch}, step {step + 1}: the loss of method {method.name} is {losses[step].item()}; "
-            "a lower train.lr often helps"
+            f"epoch {epoch}, step {step + 1}: the loss of method {method.name} is {losses[step].item()}; {REMEDY}"
         )

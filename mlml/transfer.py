@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Annotated
 
 import requests
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 from urllib3.exceptions import HTTPError
 
-from mlml.params import Field, Section
+from mlml.params import Section
 from mlml.progress import progress, say
 
 CONNECT, READ = 15.0, 60.0  # seconds; READ is the longest silence, not the whole transfer

@@ -19,10 +19,9 @@ def main(
     labels = table.read(labels_file)
     if tuple(about["classes"]) != labels.classes:
         raise ValueError(f"{weights} was trained on other classes than {labels_file} has: run `dvc repro`")
-    rows = labels.rows("test")
-    examples = inference.Examples(images.open_rows(images_file), rows, labels.labels[rows])
-    logits = inference.predict(classifier.to(device), examples)
-    summary, per_class = evaluate(labels.classes, examples.labels, logits)
+    test = inference.examples(images.open_rows(images_file), labels, "test")
+    logits = inference.predict(classifier.to(device), test)
+    summary, per_class = evaluate(labels.classes, test.labels, logits)
     summary["validation_mAP"] = round(about["validation_mAP"], DECIMALS)
     summary["best_epoch"] = about["epoch"]
     with replacing(scores) as part:

@@ -14,6 +14,7 @@ def main(archives: Path, images_file: Path, labels_file: Path) -> None:
     layout = parse(datasets.Layout, params["images"], f"{folder}/dataset.yaml: images")
     size = parse(preparation.PrepareParams, params["prepare"], "prepare").size or layout.size
     source = datasets.read(layout.reader, folder, archives, layout.options)
+    table.check_splits(source.table)
     preparation.prepare(source, size, images_file)
     table.write(source.table, labels_file)
     counts = ", ".join(f"{len(source.table.rows(split))} {split}" for split in table.SPLITS)

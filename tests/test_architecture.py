@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 # Each module may import modules of the lines above its own, never of its own line.
 LAYERS = [
     "faults files images labels params plugins progress settings",
-    "corruption losses metrics model recipe table transfer",
+    "corruption history losses metrics model recipe table transfer",
     "datasets.source datasets.split download evaluation inference methods.base plots",
     "datasets datasets.* methods methods.*",
     "preparation trajectories",
@@ -56,7 +56,8 @@ def imports(name: str) -> set[str]:
 def closure(name: str) -> set[str]:
     """Own modules that run when `name` is imported, itself included.
 
-    Packages that find their modules by name count with what can be found: all readers; the chosen method.
+    Packages that find their modules by name count with what can be found: all readers; of the methods, of which one
+    is chosen, what any of them imports.
     """
     reached, waiting = set(), {name}
     while waiting:
@@ -65,6 +66,9 @@ def closure(name: str) -> set[str]:
         wanted = {found for found in imports(module) if found in MODULES}
         if module == "mlml.datasets":
             wanted |= {found for found in MODULES if found.startswith("mlml.datasets.")}
+        if module == "mlml.methods":
+            own = {found for found in MODULES if found.startswith("mlml.methods.")}
+            wanted |= {found for each in own for found in imports(each) if found in MODULES and found not in own}
         waiting |= wanted - reached
     return reached
 
@@ -114,7 +118,7 @@ def test_stage_depends_on_what_it_imports(stage: str) -> None:
 @pytest.mark.parametrize("stage", STAGES)
 def test_stage_is_thin(stage: str) -> None:
     lines = (ROOT / f"stages/{stage}.py").read_text().splitlines()
-    assert len(lines) <= 70
+    assert len(lines) <= 50
 
 
 def test_every_stage_and_parameter_is_described() -> None:
@@ -122,6 +126,5 @@ def test_every_stage_and_parameter_is_described() -> None:
     assert list(stages) == STAGES
     assert all(stage["desc"] for stage in stages.values())
     for line in (ROOT / "params.yaml").read_text().splitlines():
-        key, colon, value = line.partition(":")
-        section = colon and not value.strip()
-        assert not line or section or "#" in line, f"params.yaml: {key.strip()} has no comment"
+        key = line.partition(":")[0]
+        assert not line or "#" in line, f"params.yaml: {key.strip()} has no comment"

@@ -113,7 +113,7 @@ def test_all_faults_together_with_their_rows(tmp_path: Path) -> None:
         "row 2: class 'Käse': 'yes' is not 1, 0 or blank",
         "row 4: class 'cat': '2' is not 1, 0 or blank",
         "row 4: split 'dev' is not train, val or test",
-        "row 5: image 'images/a.png' stands in an earlier row too",
+        "row 5: image 'images/a.png' stands in row 2 too",
         f"row 6: image '{outside}' lies outside of FOLDER",
         "row 7: image '../outside.png' lies outside of FOLDER",
         "row 8: image 'images/z.png' is missing",
@@ -138,10 +138,10 @@ def test_no_file(tmp_path: Path) -> None:
     ("labels", "said"),
     [
         ("", "0 rows with the columns ;"),
-        ("image,split,cat\n", "0 rows with the columns image, split, cat;"),
-        ("image,split\nimages/a.png,train\n", "1 rows with the columns image, split;"),
-        ("file,split,cat\nimages/a.png,train,1\n", "1 rows with the columns file, split, cat;"),
-        ("image;split;cat\nimages/a.png;train;1\n", "1 rows with the columns image;split;cat;"),
+        ("image,split,cat\n", "0 rows with the columns 'image', 'split', 'cat';"),
+        ("image,split\nimages/a.png,train\n", "1 rows with the columns 'image', 'split';"),
+        ("file,split,cat\nimages/a.png,train,1\n", "1 rows with the columns 'file', 'split', 'cat';"),
+        ("image;split;cat\nimages/a.png;train;1\n", "1 rows with the columns 'image;split;cat';"),
     ],
 )
 def test_other_columns(tmp_path: Path, labels: str, said: str) -> None:

@@ -273,3 +273,20 @@ def test_state_is_saved_and_restored() -> None:
 def test_nothing_observed_is_refused() -> None:
     with pytest.raises(ValueError, match="no label of the training set is observed"):
         build(np.zeros((2, 3), np.int8))
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"start_epoch": 7}, "methods.pseudo_label.end_epoch: 7 is not allowed; no epoch e has 7 < e < 7"),
+        ({"imbalance": False, "c1": 0.2}, "methods.pseudo_label.imbalance: False is not allowed; c1 and c2 are set"),
+    ],
+)
+def test_options_that_contradict_each_other(options: dict[str, object], line: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        build(np.array([[1, 0]], np.int8), **options)
+    assert str(caught.value).startswith(line)
+
+
+def test_a_stack_is_not_larger_than_the_run() -> None:
+    assert len(build(np.array([[1, 0]], np.int8), stack_size=10**9).stack) == 10

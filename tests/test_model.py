@@ -6,7 +6,7 @@ import safetensors.torch
 import timm
 import torch
 
-from mlml.model import Classifier, load, load_backbone, save
+from mlml.model import Classifier, check_size, load, load_backbone, save
 
 NAME = "test_resnet"
 
@@ -34,6 +34,18 @@ def test_normalisation_is_the_backbones_own() -> None:
 def test_unknown_backbone() -> None:
     with pytest.raises(ValueError, match=r"train\.backbone: 'test_resnt' is not allowed; .*close: .*test_resnet"):
         Classifier("test_resnt", 2)
+
+
+@pytest.mark.parametrize("name", ["resnet10t", "mobilenetv3_small_050", "efficientvit_b0", "vit_tiny_patch16_224"])
+def test_backbones_of_several_families(name: str) -> None:
+    model = Classifier(name, 3)
+    if name.startswith("vit"):
+        with pytest.raises(ValueError, match=r"train\.backbone: 'vit.*' does not take 64 x 64 images .*prepare\.size"):
+            check_size(model, 64)
+    else:
+        check_size(model, 64)
+        assert model.training
+        assert model.eval()(images()).shape == (2, 3)
 
 
 @pytest.mark.parametrize("suffix", [".safetensors", ".pth"])

@@ -1,11 +1,15 @@
 """The real dvc.yaml in a temporary clone: what runs, what does not, and what a user is told."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from tests.test_architecture import ROOT
 from tests.workspace import Workspace, small_voc
 
 ALL = ["download", "prepare", "corrupt", "train", "evaluate", "plot"]
@@ -21,9 +25,12 @@ RERUNS = [
     (DIGITS, "training.lr", 0.01, ALL[3:]),
     (P, "setting", "spl", ALL[2:]),
     (P, "corrupt.seed", 1, ALL[2:]),
+    (P, "device", "cpu", ALL[3:]),
+    (P, "prepare.size", 32, ALL[1:]),
     (DIGITS, "images.options.test_images", 20, ALL[1:]),
     (P, "methods.pseudo_label.alpha", 0.9, []),  # another method's option
-    (VOC, "training.lr", 0.5, []),  # another data set's entry
+    (VOC, "training.lr", 0.5, []),  # another data set's entries
+    (VOC, "images.size", 224, []),
     (VOC, "archives", [], []),
 ]
 
@@ -37,6 +44,7 @@ BAD = [
     ("dataset=none", "Parameters 'archives' are missing from 'datasets/none/dataset.yaml'"),
     ("plot.format=gif", "plot: plot.format: 'gif' is not allowed; must be 'png', 'svg' or 'pdf'"),
     ("methods.an.x=1", "is not in struct"),
+    ("+trian.lr=1 plot.seed=1", "plot: params.yaml: trian: unknown key; it takes corrupt, dataset, device, method"),
 ]
 
 
@@ -68,6 +76,25 @@ class TestReruns:
         assert fake.executed() == []  # the run cache remembers
         assert fake.metrics() == metrics
 
+    def test_a_methods_own_option(self, fake: Workspace) -> None:
+        fake.set(P, "method", "pseudo_label")
+        assert fake.executed() == ALL[3:]
+        fake.set(P, "methods.pseudo_label.alpha", 0.5)
+        assert fake.executed() == ALL[3:]
+        fake.git("checkout", "-q", ".")
+        assert fake.executed() == []
+
+    @pytest.mark.parametrize(
+        ("name", "stages"), [("datasets/digits/labels.csv", ALL[1:]), ("weights/other.pth", ALL[3:])]
+    )
+    def test_a_users_file(self, fake: Workspace, name: str, stages: list[str]) -> None:
+        path = fake.folder / name
+        for content in ("one", "two"):
+            path.write_text(content)
+            assert fake.executed() == stages
+        path.unlink()
+        assert fake.executed() == []
+
     @pytest.mark.parametrize(
         ("file", "stages"),
         [
@@ -75,6 +102,7 @@ class TestReruns:
             ("mlml/methods/an.py", ALL[3:]),
             ("mlml/plots.py", ALL[5:]),
             ("mlml/corruption.py", ALL[2:]),
+            ("mlml/losses.py", ALL[3:]),
         ],
     )
     def test_edited_code_reruns_what_imports_it(self, fake: Workspace, file: str, stages: list[str]) -> None:
@@ -120,13 +148,19 @@ class TestRun:
         assert real.executed() == ALL
         test = json.loads((real.folder / "metrics/test.json").read_text())
         assert (test["images"], test["classes"]) == (12, 20)
+        # The archive is not needed again, whatever makes the stage run.
+        (tmp_path / "VOCtrainval_11-May-2012.tar").unlink()
+        code = real.folder / "mlml/params.py"
+        code.write_text(code.read_text() + "\n# edited\n")
+        assert "download" in real.executed("repro", "download")
+        real.git("checkout", "-q", "mlml")
         real.set(P, "dataset", "digits")
         assert real.executed() == []
         real.git("checkout", "-q", ".")
 
     @pytest.mark.parametrize(("change", "line"), BAD, ids=[row[0] for row in BAD])
     def test_a_wrong_value_gives_one_line(self, real: Workspace, change: str, line: str) -> None:
-        done = real.run("dvc", "exp", "run", "-S", change)
+        done = real.run("dvc", "exp", "run", *(word for each in change.split() for word in ("-S", each)))
         real.git("checkout", "-q", ".")
         assert done.returncode != 0
         assert line in done.stdout
@@ -144,6 +178,10 @@ class TestRun:
 def test_experiments_are_reproducible_and_can_be_compared(tmp_path: Path) -> None:
     clone = Workspace(tmp_path)
     first_run = ["exp", "run", "-S", "setting=ppl_06", "-S", "method=pseudo_label", "-n", "first"]
+    # Its detector fires, and draws, in the run's two epochs.
+    for option in ("start_epoch=0", "d=0.5"):
+        first_run += ["-S", f"methods.pseudo_label.{option}"]
+    first_run += ["-S", "train.epochs=2"]
     assert clone.executed(*first_run) == ALL
     first = clone.metrics()
     clone.commit()
@@ -163,3 +201,19 @@ def test_experiments_are_reproducible_and_can_be_compared(tmp_path: Path) -> Non
     page = (clone.folder / "drawn/index.html").read_text()
     for title in ("training loss", "validation mAP", "average precision of each class", "trajectories.png"):
         assert title in page
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no git repository: nothing is committed here")
+def test_the_committed_results_are_those_of_the_committed_code(tmp_path: Path) -> None:
+    """dvc.lock names the code, the parameters and the data that the files in metrics/ were made with."""
+    subprocess.run(["git", "clone", "-q", ROOT, tmp_path / "clone"], check=True)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["dvc", "repro", "--dry", "--allow-missing"],
+        cwd=tmp_path / "clone",
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, f"run `dvc repro` and commit dvc.lock and metrics/\n{done.stderr}"
+    assert done.stdout.count("didn't change, skipping") == len(ALL), done.stdout

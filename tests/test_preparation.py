@@ -196,3 +196,9 @@ def test_a_file_cut_short_is_not_opened(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError) as error:
         open_rows(target)
     assert str(error.value) == f"{target} holds float32 [2, 8, 8, 3], not uint8 [n, S, S, 3]"
+
+
+@pytest.mark.parametrize("mode", ["I;16", "I", "F"])
+def test_more_than_8_bits_are_refused_instead_of_cut_off(mode: str) -> None:
+    with pytest.raises(ValueError, match="more than 8 bits a pixel"):
+        to_row(Image.new(mode, (9, 9)), 8)

@@ -35,7 +35,22 @@ def test_as_a_command() -> None:
     def run(text: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([sys.executable, "-m", "mlml.results"], input=text, capture_output=True, text=True)
 
-    assert "| banana | spl | an | 1 | 50.00 |" in run(ROWS.to_csv()).stdout
+    assert "| banana | spl | an | 1 | 50.00 |" in run(ROWS.to_csv(index=False)).stdout
     wrong = run("a,b\n1,2\n")
     assert wrong.returncode == 1
     assert wrong.stderr == "results: no column 'dataset': this is not the output of `dvc exp show --csv`\n"
+
+
+def test_runs_that_differ_in_a_parameter_are_kept_apart() -> None:
+    rows = ROWS.assign(**{"train.lr": None, "metrics/test.json": "hash", "Experiment": range(len(ROWS))})
+    other = rows.iloc[[0]].assign(**{"train.lr": 1e-4, "mAP": 55.0})
+    table = summarise(pd.concat([rows, other], ignore_index=True))
+    an = table[(table["method"] == "an") & (table["dataset"] == "digits")]
+    assert an[["seeds", "mAP"]].to_numpy().tolist() == [[2, 61.0], [1, 55.0]]
+    assert an["train.lr"].isna().tolist() == [True, False]
+
+
+def test_two_results_of_one_run_are_refused() -> None:
+    other = ROWS.iloc[[0]].assign(mAP=55.0)
+    with pytest.raises(ValueError, match=r"two runs of dataset digits, .* seed 0 have mAP 60\.0 and 55\.0"):
+        summarise(pd.concat([ROWS, other], ignore_index=True))

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from mlml.table import SPLITS, Table, read, read_cells, write
+from mlml.table import SPLITS, Table, check_splits, read, read_cells, write
 
 ODD = [
     "image",
@@ -233,3 +233,15 @@ def test_rows_and_take(whole: Table, data: st.DataObject) -> None:
         assert (part.images[i], part.split[i]) == (whole.images[row], whole.split[row])
         assert np.array_equal(part.labels[i], whole.labels[row])
     assert len(part.images) == n // 2
+
+
+def test_splits_must_not_be_empty_and_only_training_labels_may_be_unknown() -> None:
+    labels = np.array([[1, 0], [1, -1], [-1, 1]], np.int8)
+    table = Table(("cat", "dog"), ("a", "b", "c"), ("train", "validation", "test"), labels)
+    check_splits(table)
+    for split in SPLITS:
+        with pytest.raises(ValueError, match=f"there are no {split} images"):
+            check_splits(table.take(np.setdiff1d(np.arange(3), table.rows(split))))
+    labels[2, 0] = 0
+    with pytest.raises(ValueError, match=r"image 'c' \(test\), class 'cat': the label is unknown \(1 are\)"):
+        check_splits(table)

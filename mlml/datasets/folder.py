@@ -30,7 +30,7 @@ def read(folder: Path, archives: Path) -> Source:
     if not path.is_file():
         raise ValueError(f"{path} is missing; it has the columns image, split and one a class")
     rows = {number: row for number, row in enumerate(read_cells(path), 1) if row}
-    header = rows.pop(1, [])
+    header = [name.strip() for name in rows.pop(1, [])]
     twice = [column for column in header if not column or header.count(column) > 1]
     if twice:
         raise ValueError(f"{path}: each column must have a name of its own, not {twice[0]!r}")
@@ -38,7 +38,7 @@ def read(folder: Path, archives: Path) -> Source:
     absent = [column for column in ("image", "split") if column not in frame]
     if absent or frame.shape[1] < 3 or not len(frame):
         raise ValueError(
-            f"{path}: {len(frame)} rows with the columns {', '.join(frame.columns[:5])}; "
+            f"{path}: {len(frame)} rows with the columns {', '.join(map(repr, header[:5]))}; "
             "it must have rows, and the columns image, split and one a class"
         )
     frame["split"] = frame["split"].str.strip().replace("val", "validation")
@@ -47,14 +47,13 @@ def read(folder: Path, archives: Path) -> Source:
     labels = cells.apply(lambda column: column.map(_CELLS)).to_numpy(dtype=float)
     faults = _faults(folder, frame, labels, classes)
     raise_faults(f"{path}: {len(faults)} faults", faults)
-    frame["label"] = list(labels.astype(np.int8))
-    frame = frame.sort_values("image", kind="stable")
-    split = frame["split"].to_numpy(dtype=object)
+    order = np.argsort(frame["image"].to_numpy(dtype=object))
+    split = frame["split"].to_numpy(dtype=object)[order]
     if not (split == "validation").any():
         train = np.flatnonzero(split == "train")
         split[train[validation_split(len(train))[1]]] = "validation"
-    images = tuple(frame["image"])
-    table = Table(classes, images, tuple(split), np.stack(list(frame["label"])))
+    images = tuple(frame["image"].iloc[order])
+    table = Table(classes, images, tuple(split), labels.astype(np.int8)[order])
     return Source(table, lambda row: Image.open(folder / images[row]))
 
 
@@ -66,13 +65,15 @@ def _faults(folder: Path, frame: pd.DataFrame, labels: np.ndarray, classes: tupl
         found.append((int(row), f"class {classes[column]!r}: {cell!r} is not 1, 0 or blank"))
     for row in np.flatnonzero(~frame["split"].isin(SPLITS)):
         found.append((int(row), f"split {frame['split'].iloc[row]!r} is not train, val or test"))
-    for row in np.flatnonzero(frame["image"].duplicated()):
-        found.append((int(row), f"image {frame['image'].iloc[row]!r} stands in an earlier row too"))
     root = folder.resolve()
+    rows: dict[Path, int] = {}
     for row, image in enumerate(frame["image"]):
-        file = (folder / image).resolve()
+        # Resolved: a/../b.jpg and b.jpg are one photograph, which must not be in two splits.
+        file = (folder / image.replace("\0", "\ufffd")).resolve()
         if not file.is_relative_to(root):
             found.append((row, f"image {image!r} lies outside of {folder}"))
+        elif rows.setdefault(file, row) != row:
+            found.append((row, f"image {image!r} stands in row {frame.index[rows[file]]} too"))
         elif not file.is_file():
             found.append((row, f"image {image!r} is missing"))
     return [f"row {frame.index[row]}: {text}" for row, text in sorted(found, key=lambda fault: fault[0])]

@@ -210,6 +210,15 @@ class PseudoLabel(Method):
         observed = train.observed
         if not (observed != UNKNOWN).any():
             raise ValueError("pseudo_label: no label of the training set is observed; at least one is needed")
+        if update and end_epoch < start_epoch + 2:
+            raise ValueError(
+                f"methods.pseudo_label.end_epoch: {end_epoch} is not allowed; no epoch e has {start_epoch} < e < "
+                f"{end_epoch}; update: false is the ablation without updates"
+            )
+        if not imbalance and (c1 is not None or c2 is not None):
+            raise ValueError(
+                "methods.pseudo_label.imbalance: False is not allowed; c1 and c2 are set, it would set them to 1"
+            )
         self.alpha, self.beta = alpha, beta
         self.threshold, self.threshold_mode = threshold, threshold_mode
         self.window = range(start_epoch + 1, end_epoch)
@@ -225,7 +234,7 @@ class PseudoLabel(Method):
         self.unknown: Tensor
         self.register_buffer("pseudo", initial_pseudo_labels(observed, expected_positives(observed, train.prior)))
         self.register_buffer("unknown", observed == UNKNOWN, persistent=False)
-        self.register_buffer("stack", torch.zeros(stack_size if update else 0, *observed.shape))
+        self.register_buffer("stack", torch.zeros(min(stack_size, train.epochs) if update else 0, *observed.shape))
         self.register_buffer("filled", torch.zeros((), dtype=torch.int64))
 
     def forward(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
