@@ -49,17 +49,17 @@ def fetch(archive: Archive, folder: Path, partial: Path) -> Path:
     try:
         for path in (folder, partial):
             path.mkdir(parents=True, exist_ok=True)
-        if part.size < archive.size or not part.verified(part.path):
-            if part.size >= archive.size:  # complete and wrong, or too long: no address could mend it
+        if part.size < archive.bytes or not part.verified(part.path):
+            if part.size >= archive.bytes:  # complete and wrong, or too long: no address could mend it
                 part.clear()
             _from_any(part)
         _move(part.path, target)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        missing = archive.size - part.size
+        missing = archive.bytes - part.size
         # With all bytes here it was the copy to another file system that found no room.
-        need = f"{missing:,} more bytes in {partial}" if missing else f"{archive.size:,} bytes in {folder}"
+        need = f"{missing:,} more bytes in {partial}" if missing else f"{archive.bytes:,} bytes in {folder}"
         raise DownloadError(
             f"{archive.file}: the disk is full, it needs {need}\n  {part.kept}; make room and run the command again"
         ) from None
@@ -102,7 +102,7 @@ def _from_one(part: Part, url: str, session: requests.Session) -> None:
         except Broken as broken:
             stalls = 1 if part.size > best else stalls + 1
             best = max(best, part.size)  # the furthest: a server that always starts over must not go on for ever
-            why = f"{broken} at byte {part.size:,} of {archive.size:,}"
+            why = f"{broken} at byte {part.size:,} of {archive.bytes:,}"
             if stalls > RETRIES:
                 raise Refused(f"{why}, and {RETRIES} retries got no further") from None
             say(f"{archive.file}: {why}; trying again")

@@ -68,7 +68,7 @@ def check_size(model: Classifier, size: int) -> None:
     except (RuntimeError, AssertionError, ValueError) as error:
         raise ValueError(
             f"train.backbone: {model.name!r} does not take {size} x {size} images ({str(error).splitlines()[0]}); "
-            "prepare.size is another size"
+            "prepare.image_size is another size"
         ) from None
     finally:
         model.train(training)

@@ -21,10 +21,10 @@ class PrepareParams(Section):
     """Section ``prepare`` of params.yaml.
 
     Attributes:
-        size: edge S of the prepared images in pixels; None: the data set's.
+        image_size: edge S of the prepared images in pixels; None: the data set's.
     """
 
-    size: Annotated[int, Field(ge=8)] | None = None
+    image_size: Annotated[int, Field(ge=8)] | None = None
 
 
 def prepare(source: Source, size: int, path: Path) -> None:

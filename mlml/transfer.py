@@ -45,12 +45,13 @@ class Archive(Section):
     """A file to fetch: its name, its addresses in the order to try them, its bytes and its sha256.
 
     An address ``file:PATH`` is a copy at hand. PATH is taken as it stands, without %-escapes, absolute or
-    relative to the working directory; an absolute one may also be written ``file://PATH``.
+    relative to the working directory; an absolute one may also be written ``file://PATH``. (`bytes` is not called
+    size: DVC's run cache ignores parameters of that name.)
     """
 
     file: _Name
     urls: list[_Url] = Field(min_length=1)
-    size: int = Field(gt=0)
+    bytes: int = Field(gt=0)
     sha256: _Sha256
 
 
@@ -78,7 +79,7 @@ class Part:
     @property
     def kept(self) -> str:
         return (
-            f"{self.size:,} of {self.archive.size:,} bytes are kept in {self.path}" if self.size else "nothing is kept"
+            f"{self.size:,} of {self.archive.bytes:,} bytes are kept in {self.path}" if self.size else "nothing is kept"
         )
 
     def version(self, url: str) -> str:
@@ -88,7 +89,7 @@ class Part:
 
     def write(self, url: str, start: int, chunks: Iterable[bytes], version: str = "") -> None:
         """Put `chunks` from byte `start` on, which is 0 or the size; returns when the size is the archive's."""
-        total = self.archive.size
+        total = self.archive.bytes
         say(f"{self.archive.file}: from {url}" + (f", resuming at byte {start:,}" if start else ""))
         with self.path.open("ab" if start else "wb") as file, progress(self.archive.file, total, "B", start) as add:
             if start == 0:  # after the old bytes are gone: a kill in between must not give them a new origin
@@ -106,7 +107,7 @@ class Part:
 
     def sha256(self, path: Path) -> str:
         digest = hashlib.sha256()
-        total = self.archive.size
+        total = self.archive.bytes
         with path.open("rb") as file, progress(f"checking {self.archive.file}", total, "B", shown=total >= BIG) as add:
             while chunk := file.read(CHUNK):
                 digest.update(chunk)
@@ -114,7 +115,7 @@ class Part:
         return digest.hexdigest()
 
     def verified(self, path: Path) -> bool:
-        return path.stat().st_size == self.archive.size and self.sha256(path) == self.archive.sha256
+        return path.stat().st_size == self.archive.bytes and self.sha256(path) == self.archive.sha256
 
     def clear(self) -> None:
         for path in (self.path, self._origin):
@@ -185,8 +186,8 @@ def _read(read: Callable[[int], bytes], most: int) -> bytes:
 
 
 def _same(size: int, part: Part) -> None:
-    if size != part.archive.size:
-        raise Refused(f"its file has {size:,} bytes, not {part.archive.size:,}")
+    if size != part.archive.bytes:
+        raise Refused(f"its file has {size:,} bytes, not {part.archive.bytes:,}")
 
 
 def _unreachable(error: requests.RequestException) -> Refused:

@@ -12,7 +12,7 @@ def main(archives: Path, images_file: Path, labels_file: Path) -> None:
     params = parameters("prepare")
     folder = Path("datasets") / params["dataset"]
     layout = parse(datasets.Layout, params["images"], f"{folder}/dataset.yaml: images")
-    size = parse(preparation.PrepareParams, params["prepare"], "prepare").size or layout.size
+    size = parse(preparation.PrepareParams, params["prepare"], "prepare").image_size or layout.image_size
     source = datasets.read(layout.reader, folder, archives, layout.options)
     table.check_splits(source.table)
     preparation.prepare(source, size, images_file)

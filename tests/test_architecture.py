@@ -128,3 +128,15 @@ def test_every_stage_and_parameter_is_described() -> None:
     for line in (ROOT / "params.yaml").read_text().splitlines():
         key = line.partition(":")[0]
         assert not line or "#" in line, f"params.yaml: {key.strip()} has no comment"
+
+
+def keys(values: object) -> set[str]:
+    if isinstance(values, dict):
+        return set(values).union(*map(keys, values.values()))
+    return set().union(*map(keys, values)) if isinstance(values, list) else set()
+
+
+@pytest.mark.parametrize("file", ["params.yaml", *(str(p.relative_to(ROOT)) for p in ROOT.glob("datasets/*/*.yaml"))])
+def test_no_parameter_has_a_name_that_the_run_cache_leaves_out(file: str) -> None:
+    """DVC's run cache takes two runs that differ only in a key `size` or `nfiles`, at any depth, for one."""
+    assert not keys(yaml.safe_load((ROOT / file).read_text())) & {"size", "nfiles"}

@@ -137,7 +137,7 @@ def test_from_a_server_to_rows(tmp_path: Path, url: str) -> None:
         files[f"{LISTS}/{path.name}"] = lists[path.name].encode()
     content = write_tar(tmp_path / "served" / voc2012.ARCHIVE, files).read_bytes()
     sha256 = hashlib.sha256(content).hexdigest()
-    archive = Archive(file=voc2012.ARCHIVE, urls=[f"{url}/{voc2012.ARCHIVE}"], size=len(content), sha256=sha256)
+    archive = Archive(file=voc2012.ARCHIVE, urls=[f"{url}/{voc2012.ARCHIVE}"], bytes=len(content), sha256=sha256)
     got = fetch(archive, tmp_path / "archives", tmp_path / "partial")
     assert got.read_bytes() == content
 

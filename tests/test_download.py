@@ -114,7 +114,7 @@ class Case:
         self.part = self.partial / f"{SHA256}.part"
 
     def archive(self, *urls: str) -> Archive:
-        return Archive(file="x.tar", urls=list(urls), size=len(DATA), sha256=SHA256)
+        return Archive(file="x.tar", urls=list(urls), bytes=len(DATA), sha256=SHA256)
 
     def fetch(self, *urls: str) -> bytes:
         path = fetch(self.archive(*urls), self.folder, self.partial)
@@ -167,15 +167,15 @@ def _flaky(*steps: Callable[[Handler], object]) -> Callable[[Handler], object]:
         ({"urls": ["file://host/x"]}, "a: urls.0: 'file://host/x' is not allowed; "),
         ({"urls": ["file:"]}, "a: urls.0: 'file:' is not allowed; "),
         ({"urls": ["x.tar"]}, "a: urls.0: 'x.tar' is not allowed; "),
-        ({"size": 0}, "a: size: 0 is not allowed; "),
-        ({"size": "7"}, "a: size: '7' is not allowed; "),
+        ({"bytes": 0}, "a: bytes: 0 is not allowed; "),
+        ({"bytes": "7"}, "a: bytes: '7' is not allowed; "),
         ({"sha256": "AB" * 32}, f"a: sha256: '{'AB' * 32}' is not allowed; must be 64 lowercase hex digits"),
         ({"sha256": "ab" * 31}, f"a: sha256: '{'ab' * 31}' is not allowed; must be 64 lowercase hex digits"),
-        ({"md5": "0"}, "a: md5: unknown key; it takes file, sha256, size, urls"),
+        ({"md5": "0"}, "a: md5: unknown key; it takes bytes, file, sha256, urls"),
     ],
 )
 def test_wrong_archive_gives_one_line_naming_the_key(change: dict[str, Any], line: str) -> None:
-    right = {"file": "x.tar", "urls": ["https://h/x"], "size": 7, "sha256": "ab" * 32}
+    right = {"file": "x.tar", "urls": ["https://h/x"], "bytes": 7, "sha256": "ab" * 32}
     with pytest.raises(ValueError) as caught:
         parse(Archive, {**right, **change}, "a")
     message = str(caught.value)
@@ -187,7 +187,7 @@ def test_wrong_archive_gives_one_line_naming_the_key(change: dict[str, Any], lin
     "url", ["http://h/x", "https://h:1/x?y=z", "file:a/x", "file:/a/x", "file:///a/x", "file:../x"]
 )
 def test_addresses_that_are_allowed(url: str) -> None:
-    values = {"file": "..x", "urls": [url], "size": 7, "sha256": "ab" * 32}
+    values = {"file": "..x", "urls": [url], "bytes": 7, "sha256": "ab" * 32}
     assert parse(Archive, values, "a").urls == [url]
 
 
@@ -527,7 +527,7 @@ def test_html_page_is_recognised_and_not_kept(case: Case, server: Server, body: 
 
 def test_rest_that_looks_like_html_is_kept(tmp_path: Path, server: Server) -> None:
     data = DATA[:1000] + HTML
-    archive = Archive(file="x", urls=[server.url("/x")], size=len(data), sha256=hashlib.sha256(data).hexdigest())
+    archive = Archive(file="x", urls=[server.url("/x")], bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
     server.routes["/x"] = _flaky(lambda h: h.ranged(data, upto=1000), lambda h: h.ranged(data))
     assert fetch(archive, tmp_path / "out", tmp_path / "partial").read_bytes() == data
 

@@ -40,7 +40,9 @@ def test_unknown_backbone() -> None:
 def test_backbones_of_several_families(name: str) -> None:
     model = Classifier(name, 3)
     if name.startswith("vit"):
-        with pytest.raises(ValueError, match=r"train\.backbone: 'vit.*' does not take 64 x 64 images .*prepare\.size"):
+        with pytest.raises(
+            ValueError, match=r"train\.backbone: 'vit.*' does not take 64 x 64 images .*prepare\.image_size"
+        ):
             check_size(model, 64)
     else:
         check_size(model, 64)

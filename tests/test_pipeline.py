@@ -26,11 +26,11 @@ RERUNS = [
     (P, "setting", "spl", ALL[2:]),
     (P, "corrupt.seed", 1, ALL[2:]),
     (P, "device", "cpu", ALL[3:]),
-    (P, "prepare.size", 32, ALL[1:]),
+    (P, "prepare.image_size", 32, ALL[1:]),
     (DIGITS, "images.options.test_images", 20, ALL[1:]),
     (P, "methods.pseudo_label.alpha", 0.9, []),  # another method's option
     (VOC, "training.lr", 0.5, []),  # another data set's entries
-    (VOC, "images.size", 224, []),
+    (VOC, "images.image_size", 224, []),
     (VOC, "archives", [], []),
 ]
 
@@ -143,7 +143,7 @@ class TestRun:
         """voc2012 from a small archive in the official layout, at a file: address."""
         real.set(VOC, "archives", [small_voc(tmp_path)])
         real.set(VOC, "training", {"backbone": "test_resnet", "weights": "none", "epochs": 1})
-        real.set(VOC, "images.size", 48)
+        real.set(VOC, "images.image_size", 48)
         real.set(P, "dataset", "voc2012")
         assert real.executed() == ALL
         test = json.loads((real.folder / "metrics/test.json").read_text())

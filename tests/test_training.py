@@ -1,5 +1,7 @@
 """The loop, on a few tiny images."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -144,14 +146,19 @@ def test_weights_that_blow_up_stop_with_their_place() -> None:
         run(build("bce"), recipe(lr=1e30, batch_size=N))
 
 
-def test_progress_shows_loss_and_map(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    run(build("bce"), recipe())
-    captured = capsys.readouterr()
-    assert "epoch 2/2" in captured.err
-    assert "loss=" in captured.err
-    assert "best_mAP=" in captured.err
-    assert captured.out.count("validation mAP") == 2
+def test_progress_shows_loss_and_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[tuple[str, int, dict[str, str]]] = []
+
+    @contextmanager
+    def progress(what: str, total: int, unit: str, log: bool) -> Iterator[Callable[..., None]]:
+        yield lambda count, **facts: shown.append((what, count, facts))
+
+    monkeypatch.setattr(training, "progress", progress)
+    _, _, history = run(build("bce"), recipe())
+    assert sum(count for _, count, _ in shown) == 2 * N
+    last = [facts for what, _, facts in shown if what == "epoch 2/2" and facts][-1]
+    assert last["best_mAP"] == f"{history[0].validation_mAP:.2f}"
+    assert float(last["loss"]) == pytest.approx(history[1].loss, abs=0.05)
 
 
 def test_a_methods_own_parameters_train_at_their_own_rate() -> None:

@@ -141,4 +141,4 @@ def small_voc(folder: Path) -> dict[str, Any]:
                 lines = [f"{image} {' 1' if (i + number) % 5 == 0 else '-1'}" for i, image in enumerate(ids)]
                 add(f"ImageSets/Main/{name}_{part}.txt", "\n".join([*lines, ""]).encode())
     data = path.read_bytes()
-    return {"file": path.name, "urls": [path.as_uri()], "size": len(data), "sha256": sha256(data).hexdigest()}
+    return {"file": path.name, "urls": [path.as_uri()], "bytes": len(data), "sha256": sha256(data).hexdigest()}

@@ -19,12 +19,12 @@ class Layout(Section):
 
     Attributes:
         reader: one of `names()`.
-        size: edge S of the prepared images in pixels.
+        image_size: edge S of the prepared images in pixels.
         options: the reader's own options.
     """
 
     reader: str
-    size: Annotated[int, Field(ge=8)]
+    image_size: Annotated[int, Field(ge=8)]
     options: dict[str, Any] = Field(default_factory=dict)
 
 
