@@ -201,7 +201,8 @@ def test_experiments_are_reproducible_and_can_be_compared(tmp_path: Path) -> Non
     page = (clone.folder / "drawn/index.html").read_text()
     for title in ("training loss", "validation mAP", "average precision of each class", "trajectories.png"):
         assert title in page
-    assert '"step"' not in page  # what DVC draws of a file that nobody told it how to draw
+    assert '"field": "epoch"' in page
+    assert '"field": "step"' not in page  # the axis DVC takes for a file that nobody told it how to draw
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no git repository: nothing is committed here")
