@@ -11,6 +11,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.response import BaseHTTPResponse
 from urllib3.util import Retry
 
+from mlml.files import replacing
 from mlml.params import Section
 from mlml.progress import say
 from mlml.transfer import Archive, Broken, Part, Refused, copy, get
@@ -125,6 +126,5 @@ def _move(source: Path, target: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        copy = target.with_name(target.name + ".part")
-        shutil.copyfile(source, copy)
-        os.replace(copy, target)
+        with replacing(target) as part:
+            shutil.copyfile(source, part)
