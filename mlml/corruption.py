@@ -10,8 +10,6 @@ from mlml import labels as lb
 from mlml.params import Section
 from mlml.settings import Setting
 
-_CHUNK_CELLS = 1 << 22  # bounds the random keys in memory (32 MiB) however large the table
-
 
 class CorruptParams(Section):
     """Section ``corrupt`` of params.yaml.
@@ -32,34 +30,37 @@ def corrupt(labels: lb.Labels, setting: Setting, seed: int) -> lb.Labels:
     - fol: all;
     - pol: exactly round(rate * L), whatever their value;
     - ppl: min(k, floor(rate * k) + 1) of the present ones;
-    - spl: min(k, 1) of the present ones.
+    - spl: min(k, 1) of the present ones;
+    - as_is: what was observed already; the labels may be partial.
 
     The counts reproduce the totals of the paper's Table II. The draw depends on the labels' shape and the
     seed alone and is the same on every machine; with one seed, the labels observed at a lower rate are
     observed at a higher one too.
 
     Args:
-        labels: int8 [n, L] of PRESENT, ABSENT.
+        labels: int8 [n, L] of PRESENT, ABSENT; for as_is of UNKNOWN, too.
         seed: not negative.
 
     Returns:
-        int8 [n, L] of PRESENT, ABSENT, UNKNOWN; observed labels are as they were.
+        int8 [n, L] of PRESENT, ABSENT, UNKNOWN; observed labels are as they were. Where nothing is discarded it is `labels` itself.
 
     Raises:
         ValueError: `labels` is no complete label matrix.
     """
+    if setting.kind == "as_is":
+        return lb.check(labels)
     lb.check_complete(labels)
     if setting.kind == "fol":
-        return labels.copy()
+        return labels
     # The raw stream of a bit generator never changes with NumPy's version; its distributions may.
     stream = np.random.PCG64(seed)
     observed = np.empty_like(labels)
-    rows = max(1, _CHUNK_CELLS // max(1, labels.shape[1]))
-    for first in range(0, len(labels), rows):
-        chunk = labels[first : first + rows]
+    done = 0
+    for chunk in lb.chunks(labels):  # 32 MiB of random keys each, however large the table
         keep = chunk == lb.PRESENT if setting.kind in ("ppl", "spl") else np.ones(chunk.shape, bool)
         mask = _draw(keep, _counts(keep.sum(1), setting), stream)
-        observed[first : first + rows] = np.where(mask, chunk, lb.UNKNOWN)
+        observed[done : done + len(chunk)] = np.where(mask, chunk, lb.UNKNOWN)
+        done += len(chunk)
     return observed
 
 
@@ -97,8 +98,7 @@ def statistics(observed: lb.Labels) -> dict[str, int | float]:
         counts (int), means an image and shares (float, rounded to 6 places), by name.
     """
     n, width = lb.check(observed).shape
-    positives = (observed == lb.PRESENT).sum(1)
-    negatives = (observed == lb.ABSENT).sum(1)
+    positives, negatives = (lb.count(observed, value, axis=1) for value in (lb.PRESENT, lb.ABSENT))
     return {
         "images": n,
         "classes": width,

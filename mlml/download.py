@@ -4,13 +4,17 @@ import errno
 import os
 import shutil
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated, Any
 
 import requests
+from pydantic import PlainValidator
 from requests.adapters import HTTPAdapter
 from urllib3.response import BaseHTTPResponse
 from urllib3.util import Retry
 
+from mlml.brought import Brought
 from mlml.files import replacing
 from mlml.params import Section
 from mlml.progress import say
@@ -23,10 +27,23 @@ BACKOFF = 1.0  # seconds, doubled with each retry
 LONGEST = 60.0  # seconds; as far as a server's Retry-After is obeyed
 
 
-class Download(Section):
-    """What the stage `download` reads of a data set's file: its archives, none for one that is at hand."""
+def _entry(value: Any) -> Archive | Brought:
+    by_hand = isinstance(value, Brought) or (isinstance(value, Mapping) and "bring" in value)
+    return Brought.model_validate(value) if by_hand else Archive.model_validate(value)
 
-    archives: list[Archive]
+
+class Download(Section):
+    """What the stage `download` reads of a data set's file: what to fetch and what a user must bring, if anything."""
+
+    archives: list[Annotated[Archive | Brought, PlainValidator(_entry)]]
+
+    @property
+    def to_fetch(self) -> list[Archive]:
+        return [entry for entry in self.archives if isinstance(entry, Archive)]
+
+    @property
+    def by_hand(self) -> list[Brought]:
+        return [entry for entry in self.archives if isinstance(entry, Brought)]
 
 
 class DownloadError(OSError):

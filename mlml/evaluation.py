@@ -13,23 +13,25 @@ def evaluate(classes: tuple[str, ...], labels: lb.Labels, scores: np.ndarray) ->
     """Mean and per-class average precision, in percent.
 
     Args:
-        labels: full labels, int8 [n, L].
+        labels: int8 [n, L]; an unknown one counts in no AP.
         scores: float32 [n, L].
 
     Returns:
-        mAP, number of images, of classes and of classes without positives (left out of the mean);
+        mAP, number of images, of classes and of classes without positives (left out of the mean), and the share of
+        the labels that are known;
         and a table with the columns class, AP (NaN without positives) and positives.
 
     Raises:
-        ValueError: a label is unknown, or no class has a positive.
+        ValueError: no class has a positive.
     """
-    truth = lb.check_complete(labels) == lb.PRESENT
-    per_class = metrics.average_precision(truth, scores)
+    truth, known = lb.check(labels) == lb.PRESENT, labels != lb.UNKNOWN
+    per_class = metrics.average_precision(truth, scores, known)
     summary = {
-        "mAP": round(100 * metrics.mean_average_precision(truth, scores), DECIMALS),
+        "mAP": round(100 * metrics.mean(per_class), DECIMALS),
         "images": len(labels),
         "classes": len(classes),
         "classes_without_positives": int(np.isnan(per_class).sum()),
+        "known_share": round(float(known.mean()), 6),
     }
     table = pd.DataFrame({"class": classes, "AP": np.round(100 * per_class, DECIMALS), "positives": truth.sum(0)})
     return summary, table

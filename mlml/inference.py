@@ -1,12 +1,13 @@
 """From prepared images to logits."""
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from mlml.images import Rows
+from mlml.images import Images
 from mlml.labels import Labels
 from mlml.model import Classifier
 from mlml.table import Table
@@ -18,17 +19,17 @@ class Examples(NamedTuple):
     """Images with their labels.
 
     Attributes:
-        images: uint8 [N, S, S, 3], the prepared images of all splits, usually a memory map.
+        images: the prepared images of all splits.
         rows: int64 [n], which of them.
         labels: int8 [n, L].
     """
 
-    images: Rows
+    images: Images
     rows: np.ndarray
     labels: Labels
 
 
-def examples(images: Rows, table: Table, split: str) -> Examples:
+def examples(images: Images, table: Table, split: str) -> Examples:
     """The images of one split, with the labels of `table`.
 
     Raises:
@@ -57,9 +58,10 @@ def device_for(name: str) -> torch.device:
     return torch.device(name)
 
 
-def gather(examples: Examples, index: Tensor, device: torch.device) -> Tensor:
-    """The images of these examples, uint8 [b, S, S, 3], on the device."""
-    return torch.from_numpy(examples.images[examples.rows[index.numpy()]]).to(device)
+def stream(examples: Examples, batches: Sequence[Tensor], device: torch.device) -> Iterator[Tensor]:
+    """For each batch of indices into `examples`, int64 [b] on the CPU: its images, uint8 [b, S, S, 3], on the device."""
+    for images in examples.images.stream(examples.rows[batch.numpy()] for batch in batches):
+        yield torch.from_numpy(images).to(device)
 
 
 @torch.inference_mode()
@@ -70,6 +72,6 @@ def predict(model: Classifier, examples: Examples) -> np.ndarray:
     """
     model.eval()
     device = model.mean.device
-    index = torch.arange(len(examples.rows))
-    logits = [model(gather(examples, part, device)) for part in index.split(BATCH_SIZE)]
+    batches = torch.arange(len(examples.rows)).split(BATCH_SIZE)
+    logits = [model(images) for images in stream(examples, batches, device)]
     return torch.cat(logits).cpu().numpy()

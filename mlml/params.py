@@ -4,12 +4,18 @@ Each section's class stands with the code that uses it and derives from `Section
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 _S = TypeVar("_S", bound=BaseModel)
+
+# The sections of params.yaml and of a data set's file.
+PARAMS = {"dataset", "setting", "method", "seed", "device", "prepare", "corrupt", "train", "plot", "methods"}
+DATASET = {"archives", "images", "training"}
 
 
 class Section(BaseModel):
@@ -33,6 +39,25 @@ def parse(section: type[_S], values: Any, where: str) -> _S:
     except ValidationError as error:
         lines = [_line(fault, where, sorted(section.model_fields)) for fault in error.errors()]
         raise ValueError("\n".join(lines)) from None
+
+
+def read_sections(file: Path, known: Collection[str]) -> dict[str, Any]:
+    """The sections of a YAML file. A section's own class checks its keys; this checks the sections' names.
+
+    Raises:
+        ValueError: no such file, no YAML of keys and values, or an unknown section.
+    """
+    try:
+        sections = yaml.safe_load(file.read_text("utf-8")) or {}
+    except FileNotFoundError:
+        raise ValueError(f"{file} is missing") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file} is no YAML file: {' '.join(str(error).split())}") from None
+    if not isinstance(sections, dict):
+        raise ValueError(f"{file}: must be keys and values")
+    for key in sections.keys() - known:
+        raise ValueError(f"{file}: {key}: unknown key; it takes {', '.join(sorted(known))}")
+    return sections
 
 
 def parse_options(function: Callable[..., Any], values: Any, where: str) -> dict[str, Any]:

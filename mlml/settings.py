@@ -1,11 +1,11 @@
-"""Missing-label settings by name: fol, pol_D, ppl_D, spl."""
+"""Missing-label settings by name: fol, pol_D, ppl_D, spl, as_is."""
 
 import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-_RATES = ("pol", "ppl")
-_HELP = "a setting is fol, spl, pol_D or ppl_D, D the fraction without its point: pol_02 is 0.2, pol_005 is 0.05"
+_PLAIN, _RATES = ("fol", "spl", "as_is"), ("pol", "ppl")
+_HELP = "a setting is fol, spl, as_is, pol_D or ppl_D, D the fraction without its point: pol_02 is 0.2, pol_005 is 0.05"
 
 
 @dataclass(frozen=True)
@@ -17,11 +17,12 @@ class Setting:
     ``pol_D``   partially observed labels: a share of all labels, present or absent
     ``ppl_D``   partially observed positive labels: a share of the present ones, nothing else
     ``spl``     single positive label: one of the present ones, nothing else
+    ``as_is``   whatever labels the data set came with, which may be partial already
     ==========  =============================================================================
 
     Attributes:
-        kind: "fol", "pol", "ppl" or "spl".
-        rate: the fraction D stands for, 0 < rate < 1; None for fol and spl. Exact, so that 0.6 of 5 is 3.
+        kind: "fol", "pol", "ppl", "spl" or "as_is".
+        rate: the fraction D stands for, 0 < rate < 1; None for those without one. Exact, so that 0.6 of 5 is 3.
 
     ``Setting.parse`` and ``str`` are inverse to each other.
     """
@@ -30,7 +31,7 @@ class Setting:
     rate: Fraction | None = None
 
     def __post_init__(self) -> None:
-        if self.kind in ("fol", "spl"):
+        if self.kind in _PLAIN:
             valid = self.rate is None
         else:
             # The name of a setting is a decimal: a rate such as 1/3 has none.
@@ -46,7 +47,7 @@ class Setting:
         Raises:
             ValueError: no such setting; the message says how settings are written.
         """
-        match = re.fullmatch(r"(fol|spl)|(pol|ppl)_(0[0-9]*[1-9]0*)", str(text))
+        match = re.fullmatch(r"(fol|spl|as_is)|(pol|ppl)_(0[0-9]*[1-9]0*)", str(text))
         if not match:
             raise ValueError(f"setting: {text!r} is not allowed; {_HELP}")
         plain, kind, digits = match.groups()

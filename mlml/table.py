@@ -5,17 +5,23 @@ The file has one row an image: ``image,split,<class>,<class>,...`` where a label
 """
 
 import csv
+import io
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from mlml import labels as lb
+from mlml.faults import raise_faults
 from mlml.files import replacing
 
 SPLITS = ("train", "validation", "test")
-_CELLS = np.array(["0", "", "1"])  # ABSENT, UNKNOWN, PRESENT at label + 1
+_COMMA, _BAD = ord(","), 2
+_SIGNS = np.frombuffer(b"0\x001", np.uint8)  # of ABSENT, UNKNOWN, PRESENT at label + 1; 0 is not written
+_LABELS = np.full(256, _BAD, np.int8)
+_LABELS[[ord("0"), ord("1"), _COMMA]] = lb.ABSENT, lb.PRESENT, lb.UNKNOWN  # a blank cell begins with the next comma
 
 
 @dataclass(frozen=True)
@@ -70,14 +76,14 @@ def check_splits(table: Table) -> None:
     """See whether a model can be trained, chosen and tested on this table.
 
     Raises:
-        ValueError: a split is empty, or a validation or test label is unknown; names the first and counts them.
+        ValueError: a split is empty, or has no label to be measured by; says which.
     """
     for split in SPLITS:
         rows = table.rows(split)
         if not len(rows):
             raise ValueError(f"there are no {split} images; {', '.join(SPLITS)} need some each")
-        if split != "train":
-            check_complete(table.take(rows))
+        if split != "train" and not (table.labels[rows] == lb.PRESENT).any():
+            raise ValueError(f"no {split} image has a label that is known to be present; its mAP is not defined")
 
 
 def check_complete(table: Table) -> None:
@@ -86,66 +92,90 @@ def check_complete(table: Table) -> None:
     Raises:
         ValueError: one is not; names the first image and class, and counts them.
     """
-    unknown = np.argwhere(table.labels == lb.UNKNOWN)
-    if len(unknown):
-        row, column = unknown[0]
+    unknown = table.labels.size - np.count_nonzero(table.labels)
+    if unknown:
+        row, column = lb.first(table.labels == lb.UNKNOWN)
         raise ValueError(
             f"image {table.images[row]!r} ({table.split[row]}), class {table.classes[column]!r}: the label is unknown "
-            f"({len(unknown)} are); full labels are needed here"
+            f"({unknown} are); discarding by a rule needs full labels: setting=as_is takes them as they are"
         )
 
 
 def write(table: Table, path: Path) -> None:
     """Write `table` as CSV; the file appears under its name only when it is complete."""
-    frame = pd.DataFrame(_CELLS[table.labels + 1], columns=list(table.classes))
-    for name, values in (("split", table.split), ("image", table.images)):
-        frame.insert(0, name, list(values), allow_duplicates=True)  # a class may have the same name
-    with replacing(path) as part:
-        frame.to_csv(part, index=False, lineterminator="\n")
+    with replacing(path) as part, part.open("wb") as file:
+        file.write(_quoted(["image", "split", *table.classes]) + b"\n")
+        for image, split, labels in zip(table.images, table.split, table.labels, strict=True):
+            cells = np.full((len(labels), 2), _COMMA, np.uint8)
+            cells[:, 1] = _SIGNS[labels + 1]
+            file.write(_quoted([image, split]) + cells[cells != 0].tobytes() + b"\n")
+
+
+def _quoted(names: list[str]) -> bytes:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(names)
+    return line.getvalue()[:-1].encode()
 
 
 def read(path: Path) -> Table:
     """Read a table that `write` wrote.
 
     Raises:
-        ValueError: not such a file; names the file and, where it can, the row and the column.
+        ValueError: not such a file; names it and, where it can, the bad rows, all together.
     """
-    header, *rows = [row for row in read_cells(path) if row] or [[]]
-    if header[:2] != ["image", "split"] or len(header) < 3:
-        raise ValueError(f"{path}: the header must be image,split,<class>,..., not {','.join(header[:4])!r}")
-    cells = np.array([row[2:] for row in rows], dtype=object).reshape(len(rows), len(header) - 2)
-    labels = np.full(cells.shape, 2, np.int8)
-    for value, cell in zip((lb.ABSENT, lb.UNKNOWN, lb.PRESENT), _CELLS, strict=True):
-        labels[cells == cell] = value
-    bad = np.argwhere(labels == 2)
-    if len(bad):
-        row, column = bad[0]
-        raise ValueError(
-            f"{path}: row {row + 2}, class {header[column + 2]!r}: {cells[row, column]!r} is no label; "
-            f"a cell is 1, 0 or blank ({len(bad)} bad cells)"
-        )
     try:
-        return Table(tuple(header[2:]), tuple(row[0] for row in rows), tuple(row[1] for row in rows), labels)
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            return _parse(file)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no CSV file in UTF-8: {error}") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-def read_cells(path: Path) -> list[list[str]]:
-    """The rows of a CSV file in UTF-8, header first, each with as many cells as the header; an empty line is [].
+def _parse(file: Iterator[str]) -> Table:
+    header = next(csv.reader(file, strict=True), [])
+    if header[:2] != ["image", "split"] or len(header) < 3:
+        raise ValueError(f"the header must be image,split,<class>,..., not {','.join(header[:4])!r}")
+    classes = tuple(header[2:])
+    images, split, faults = [], [], []
+    labels = bytearray()  # grows in place; rows in a list would need the memory twice when they become one array
+    for number, row in enumerate(_rows(file), 2):
+        if row in ([], [""]):
+            continue
+        try:
+            labels += _decode(row, classes)
+        except ValueError as fault:
+            faults.append(f"row {number}: {fault}")
+        images.append(row[0])
+        split.append(row[1] if len(row) > 1 else "")
+    raise_faults(f"rows that cannot be read: {len(faults)}", faults)
+    matrix = np.frombuffer(labels, np.int8).reshape(len(images), len(classes))
+    return Table(classes, tuple(images), tuple(split), matrix)
 
-    Not pandas, which fills up short rows with blank cells: here they would be unknown labels.
 
-    Raises:
-        ValueError: another file than that; names the file and the row.
-    """
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.reader(file, strict=True))
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no CSV file in UTF-8: {error}") from None
-    odd = [number for number, row in enumerate(rows, 1) if row and len(row) != len(rows[0])]
-    if odd:
-        raise ValueError(
-            f"{path}: row {odd[0]} has {len(rows[odd[0] - 1])} cells, the header {len(rows[0])} ({len(odd)} such rows)"
-        )
-    return rows
+def _rows(file: Iterator[str]) -> Iterator[list[str]]:
+    """Image, split and the label cells as they stand, a row each; the csv module is slow where nothing is quoted."""
+    for line in file:
+        if '"' in line:
+            row = next(csv.reader(chain([line], file), strict=True))
+            yield [*row[:2], ",".join(row[2:])] if len(row) > 2 else row
+        else:
+            yield line.rstrip("\r\n").split(",", 2)
+
+
+def _decode(row: list[str], classes: tuple[str, ...]) -> bytes:
+    """The labels of a row of `_rows`, an int8 each."""
+    cells = f",{row[2]},".encode() if len(row) == 3 else b","
+    signs = np.frombuffer(cells, np.uint8)
+    commas = np.flatnonzero(signs == _COMMA)
+    width = len(commas) - 1
+    if width != len(classes):
+        raise ValueError(f"{width + 2 if width else len(row)} cells, the header has {len(classes) + 2}")
+    labels = _LABELS[signs[commas[:-1] + 1]]
+    labels[np.diff(commas) > 2] = _BAD
+    bad = np.flatnonzero(labels == _BAD)
+    if len(bad):
+        cell = cells[commas[bad[0]] + 1 : commas[bad[0] + 1]].decode()
+        more = f" (and {len(bad) - 1} more cells)" if len(bad) > 1 else ""
+        raise ValueError(f"class {classes[bad[0]]!r}: {cell!r} is no label; a cell is 1, 0 or blank{more}")
+    return labels.tobytes()

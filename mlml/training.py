@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from mlml.history import Epoch
-from mlml.inference import Examples, gather, predict
-from mlml.labels import PRESENT, check_complete
+from mlml.inference import Examples, predict, stream
+from mlml.labels import PRESENT, UNKNOWN
 from mlml.methods.base import Batch, Method
 from mlml.metrics import mean_average_precision
 from mlml.model import Classifier
@@ -55,7 +55,7 @@ def fit(
 
     Args:
         train: with the observed labels.
-        validation: with full labels.
+        validation: an unknown label counts in no AP.
         recorder: is given the predictions of the images it follows.
         on_epoch: called after each epoch.
 
@@ -65,7 +65,7 @@ def fit(
     """
     if not len(train.rows) or not len(validation.rows):
         raise ValueError(f"{len(train.rows)} training and {len(validation.rows)} validation images; both are needed")
-    truth = check_complete(validation.labels) == PRESENT
+    truth, known = validation.labels == PRESENT, validation.labels != UNKNOWN
     device = model.mean.device
     groups: list[dict[str, Any]] = [{"params": list(model.parameters())}]
     if own := list(method.parameters()):
@@ -91,7 +91,7 @@ def fit(
             raise FloatingPointError(
                 f"epoch {epoch}, validation: the predictions of method {method.name} are not finite; {REMEDY}"
             )
-        score = 100 * mean_average_precision(truth, logits)
+        score = 100 * mean_average_precision(truth, logits, known)
         if score > best.validation_mAP:
             best, weights = Best(epoch, score), copy.deepcopy(model.state_dict())
         print(f"epoch {epoch:2d}/{recipe.epochs}  loss {loss:.4f}  validation mAP {score:.2f}", flush=True)
@@ -118,8 +118,7 @@ def _train_epoch(
     batches = _batches(len(train.rows), recipe.batch_size, random)
     losses = torch.zeros(len(batches), device=device)
     with progress(f"epoch {epoch}/{recipe.epochs}", len(train.rows), "images", log=False) as advance:
-        for step, rows in enumerate(batches, 1):
-            images = gather(train, rows, device)
+        for step, (rows, images) in enumerate(zip(batches, stream(train, batches, device), strict=True), 1):
             if recipe.flip:
                 images = _flip(images, random)
             batch = Batch(observed[rows].to(device), rows.to(device))

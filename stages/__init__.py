@@ -8,12 +8,9 @@ from typing import Any
 
 import dvc.api
 import typer
-import yaml
 
 import mlml
-
-PARAMS = {"dataset", "setting", "method", "seed", "device", "prepare", "corrupt", "train", "plot", "methods"}
-DATASET = {"archives", "images", "training"}
+from mlml.params import DATASET, PARAMS, read_sections
 
 
 def parameters(stage: str) -> dict[str, Any]:
@@ -21,17 +18,10 @@ def parameters(stage: str) -> dict[str, Any]:
 
     An undeclared one is a KeyError here, instead of a value that DVC does not watch.
     """
-    _refuse_unknown(Path("params.yaml"), PARAMS)
-    dataset = yaml.safe_load(Path("params.yaml").read_text())["dataset"]
-    _refuse_unknown(Path(f"datasets/{dataset}/dataset.yaml"), DATASET)
+    dataset = read_sections(Path("params.yaml"), PARAMS)["dataset"]
+    read_sections(Path(f"datasets/{dataset}/dataset.yaml"), DATASET)
     values: dict[str, Any] = dvc.api.params_show(stages=os.environ.get("DVC_STAGE", stage))
     return values
-
-
-def _refuse_unknown(file: Path, known: set[str]) -> None:
-    """A section's own class checks its keys; this checks the sections, which no stage would miss."""
-    for key in (yaml.safe_load(file.read_text()) or {}).keys() - known:
-        raise ValueError(f"{file}: {key}: unknown key; it takes {', '.join(sorted(known))}")
 
 
 def run(main: Callable[..., None]) -> None:

@@ -1,7 +1,8 @@
-"""Fetch the data set's archives as published, checked by size and sha256."""
+"""Fetch the data set's archives as published, checked by size and sha256; see that what must be brought is there."""
 
 from pathlib import Path
 
+from mlml import brought
 from mlml.download import Download, fetch
 from mlml.files import link, write_json
 from mlml.params import parse
@@ -14,13 +15,14 @@ STORE = Path(".mlml/archives")
 def main(folder: Path) -> None:
     """Fetch into FOLDER; it also gets a list of what there is, archives.json."""
     params = parameters("download")
-    file = f"datasets/{params['dataset']}/dataset.yaml"
-    archives = parse(Download, {"archives": params["archives"]}, file).archives
+    own = Path("datasets") / params["dataset"]
+    wanted = parse(Download, {"archives": params["archives"]}, f"{own}/dataset.yaml")
+    brought.check(wanted.by_hand, own)
     folder.mkdir(parents=True, exist_ok=True)
-    for archive in archives:
+    for archive in wanted.to_fetch:
         link(fetch(archive, STORE / archive.sha256, STORE), folder / archive.file)
-    write_json(folder / "archives.json", {archive.file: archive.sha256 for archive in archives})
-    print(f"{len(archives)} archives for {params['dataset']}")
+    write_json(folder / "archives.json", {archive.file: archive.sha256 for archive in wanted.to_fetch})
+    print(f"{len(wanted.to_fetch)} archives for {params['dataset']}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from stages import parameters, run
 
 
 def main(
-    images_file: Path, labels_file: Path, weights: Path, scores: Path, test_file: Path, classes_file: Path
+    images_folder: Path, labels_file: Path, weights: Path, scores: Path, test_file: Path, classes_file: Path
 ) -> None:
     """Write SCORES (logits of the test images, .npy), TEST_FILE (.json) and CLASSES_FILE (.tsv)."""
     device = inference.device_for(parameters("evaluate")["device"])
@@ -19,7 +19,7 @@ def main(
     labels = table.read(labels_file)
     if tuple(about["classes"]) != labels.classes:
         raise ValueError(f"{weights} was trained on other classes than {labels_file} has: run `dvc repro`")
-    test = inference.examples(images.open_rows(images_file), labels, "test")
+    test = inference.examples(images.open_images(images_folder), labels, "test")
     logits = inference.predict(classifier.to(device), test)
     summary, per_class = evaluate(labels.classes, test.labels, logits)
     summary["validation_mAP"] = round(about["validation_mAP"], DECIMALS)

@@ -2,23 +2,26 @@
 
 from pathlib import Path
 
-from mlml import datasets, preparation, table
+from mlml import datasets, preparation, profile, table
 from mlml.params import parse
 from stages import parameters, run
 
 
-def main(archives: Path, images_file: Path, labels_file: Path) -> None:
-    """Read the data set from ARCHIVES or its own folder; write IMAGES_FILE (.npy) and LABELS_FILE (.csv)."""
+def main(archives: Path, images_folder: Path, labels_file: Path) -> None:
+    """Read the data set from ARCHIVES or its own folder; write IMAGES_FOLDER and LABELS_FILE (.csv)."""
     params = parameters("prepare")
     folder = Path("datasets") / params["dataset"]
     layout = parse(datasets.Layout, params["images"], f"{folder}/dataset.yaml: images")
-    size = parse(preparation.PrepareParams, params["prepare"], "prepare").image_size or layout.image_size
+    chosen = parse(preparation.PrepareParams, params["prepare"], "prepare")
+    size, storage = chosen.image_size or layout.image_size, chosen.storage or layout.storage
     source = datasets.read(layout.reader, folder, archives, layout.options)
     table.check_splits(source.table)
-    preparation.prepare(source, size, images_file)
+    for remark in profile.remarks(source.table):
+        print(f"look at: {remark}")
+    preparation.prepare(source, size, images_folder, storage)
     table.write(source.table, labels_file)
     counts = ", ".join(f"{len(source.table.rows(split))} {split}" for split in table.SPLITS)
-    print(f"{params['dataset']}: {counts} images, {len(source.table.classes)} classes, {size} x {size} pixels")
+    print(f"{params['dataset']}: {counts} images, {len(source.table.classes)} classes, {size} x {size} pixels, kept as {storage}")
 
 
 if __name__ == "__main__":

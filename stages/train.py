@@ -11,20 +11,20 @@ from mlml.trajectories import Recorder
 from stages import parameters, run
 
 
-def main(images_file: Path, labels_file: Path, observed_file: Path, folder: Path, history_file: Path) -> None:
+def main(images_folder: Path, labels_file: Path, observed_file: Path, folder: Path, history_file: Path) -> None:
     """Write weights.safetensors and trajectories.npz to FOLDER, and a line an epoch to HISTORY_FILE (.tsv)."""
     params = parameters("train")
     plan = recipe.resolve(params["training"], params["train"], f"datasets/{params['dataset']}/dataset.yaml")
     axes = parse(recipe.Run, {key: params[key] for key in recipe.Run.model_fields}, "")
     device = inference.device_for(axes.device)
-    rows, labels, observed = images.open_rows(images_file), table.read(labels_file), table.read(observed_file)
-    train = inference.examples(rows, labels, "train")
+    prepared, labels, observed = images.open_images(images_folder), table.read(labels_file), table.read(observed_file)
+    train = inference.examples(prepared, labels, "train")
     if observed.images != labels.take(train.rows).images:
         raise ValueError(f"{observed_file} is not about the training images of {labels_file}: run `dvc repro`")
 
     training.seed_everything(axes.seed)
     classifier = model.Classifier(plan.backbone, len(labels.classes))
-    model.check_size(classifier, rows.shape[1])
+    model.check_size(classifier, prepared.size)
     model.load_backbone(classifier, plan.weights)
     known = methods.TrainLabels(torch.from_numpy(observed.labels), plan.prior, plan.epochs)
     method = methods.build(axes.method, known, params["methods"][axes.method]).to(device)
@@ -32,7 +32,7 @@ def main(images_file: Path, labels_file: Path, observed_file: Path, folder: Path
     recorder = Recorder(len(train.rows), len(labels.classes), axes.seed, method, device)
 
     train = train._replace(labels=observed.labels)
-    validation = inference.examples(rows, labels, "validation")
+    validation = inference.examples(prepared, labels, "validation")
     best = training.fit(classifier, method, train, validation, plan, axes.seed, recorder, History(history_file))
     folder.mkdir(parents=True, exist_ok=True)
     about = {"classes": labels.classes, "method": axes.method, **best._asdict()}

@@ -10,12 +10,13 @@ ROOT = Path(__file__).parent.parent
 
 # Each module may import modules of the lines above its own, never of its own line.
 LAYERS = [
-    "faults files images labels params plugins progress settings",
-    "corruption history losses metrics model recipe table transfer",
-    "datasets.source datasets.split download evaluation inference methods.base plots",
-    "datasets datasets.* methods methods.*",
+    "arrays faults files labels params passes plugins progress settings sheet shard threads",
+    "brought corruption history losses metrics model recipe resizing table transfer",
+    "datasets.source datasets.split decoding download evaluation methods.base plots profile",
+    "datasets.instances datasets.members datasets.userfiles images",
+    "datasets datasets.* inference methods methods.*",
     "preparation trajectories",
-    "training",
+    "check training",
 ]
 STAGES = ["download", "prepare", "corrupt", "train", "evaluate", "plot"]
 

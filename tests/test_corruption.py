@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from mlml import corruption
+from mlml import labels as lb
 from mlml.corruption import corrupt, statistics
 from mlml.datasets import voc2012
 from mlml.datasets.split import validation_split
@@ -66,8 +66,15 @@ def test_deterministic(labels: np.ndarray, setting: Setting, seed: int) -> None:
 def test_chunks_change_nothing(labels: np.ndarray, setting: Setting, seed: int, cells: int) -> None:
     whole = corrupt(labels, setting, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corruption, "_CHUNK_CELLS", cells)
+        patch.setattr(lb, "CHUNK_CELLS", cells)
         assert (corrupt(labels, setting, seed) == whole).all()
+
+
+def test_as_is_leaves_partial_labels_as_they_are() -> None:
+    labels = np.array([[1, 0, -1], [0, 0, 0]], np.int8)
+    assert (corrupt(labels, Setting("as_is"), 0) == labels).all()
+    with pytest.raises(ValueError, match="is unknown"):
+        corrupt(labels, Setting("fol"), 0)
 
 
 @given(matrices, st.sampled_from(["pol", "ppl"]), st.integers(0, 99))

@@ -20,7 +20,7 @@ from mlml.datasets import voc2012
 from mlml.datasets.source import Source
 from mlml.datasets.split import validation_split
 from mlml.download import Archive, fetch
-from mlml.images import open_rows
+from mlml.images import open_images
 from mlml.preparation import prepare
 from mlml.table import Table
 from tests.shared import DATA
@@ -47,6 +47,12 @@ def write_tar(path: Path, files: Files) -> Path:
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
     return path
+
+
+def prepared(folder: Path) -> np.ndarray:
+    """All prepared images, uint8 [n, S, S, 3]."""
+    images = open_images(folder)
+    return next(images.stream([np.arange(len(images))]))
 
 
 def pairs(text: str, value: str) -> set[str]:
@@ -142,8 +148,8 @@ def test_from_a_server_to_rows(tmp_path: Path, url: str) -> None:
     assert got.read_bytes() == content
 
     source = read(tmp_path / "archives")
-    prepare(source, 448, tmp_path / "images.npy")
-    table, rows = source.table, open_rows(tmp_path / "images.npy")
+    prepare(source, 448, tmp_path / "images")
+    table, rows = source.table, prepared(tmp_path / "images")
 
     ids = [lists[f"{part}.txt"].split() for part in ("train", "val")]
     assert [len(part) for part in ids] == [140, 60]
@@ -198,17 +204,17 @@ def test_a_small_archive(tmp_path: Path) -> None:
     assert source.table.labels.tolist() == expected
     assert source.table.rows("validation").tolist() == validation_split(10)[1].tolist()
     assert source.table.rows("test").tolist() == [10, 11, 12, 13]
-    prepare(source, 16, tmp_path / "images.npy")
+    prepare(source, 16, tmp_path / "images")
     greys = np.arange(14)[:, None, None, None] * 10
-    assert np.array_equal(open_rows(tmp_path / "images.npy"), np.broadcast_to(greys, (14, 16, 16, 3)))
+    assert np.array_equal(prepared(tmp_path / "images"), np.broadcast_to(greys, (14, 16, 16, 3)))
 
 
 def test_a_source_keeps_its_archive_open_and_closes_it(tmp_path: Path) -> None:
     path = write_tar(tmp_path / voc2012.ARCHIVE, small())
     source = read(tmp_path)
     path.rename(tmp_path / "moved.tar")
-    assert source.load(3).getpixel((0, 0)) == (30, 30, 30)
-    members = next(cell.cell_contents for cell in source.load.__closure__ or () if hasattr(cell.cell_contents, "text"))
+    assert source.read(3) == jpeg(30)
+    members = next(cell.cell_contents for cell in source.read.__closure__ or () if hasattr(cell.cell_contents, "text"))
     descriptor = members._file
     assert os.fstat(descriptor).st_ino == (tmp_path / "moved.tar").stat().st_ino
     del source, members
@@ -281,7 +287,7 @@ def test_no_archive(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"<html>", b"<html>" * 1000, jpeg(3)])
 def test_no_tar_at_all(tmp_path: Path, content: bytes) -> None:
     (tmp_path / voc2012.ARCHIVE).write_bytes(content)
-    assert fault(tmp_path).startswith("ARCHIVES/TAR is no tar archive: ")
+    assert fault(tmp_path).startswith("ARCHIVES/TAR is no tar archive, or is cut short: ")
 
 
 def test_a_truncated_archive_anywhere(tmp_path: Path) -> None:
@@ -292,7 +298,7 @@ def test_a_truncated_archive_anywhere(tmp_path: Path) -> None:
     end = last.offset_data + last.size
     for size in (*range(1, end, 977), end - 1):
         path.write_bytes(content[:size])
-        assert re.match(r"ARCHIVES/TAR( is no tar archive: |: .* missing)", fault(tmp_path)), size
+        assert re.match(r"ARCHIVES/TAR( is no tar archive, or is cut short: |: .* missing)", fault(tmp_path)), size
 
 
 def test_an_archive_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
@@ -303,11 +309,11 @@ def test_an_archive_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
     os.truncate(path, place.offset_data + 7)
     expected = f"{path}: {place.name} is cut short (7 of {place.size} bytes)"
     with pytest.raises(ValueError) as error:
-        source.load(5)
+        source.read(5)
     assert str(error.value) == expected
     with pytest.raises(ValueError) as error:
-        prepare(source, 16, tmp_path / "images.npy")
+        prepare(source, 16, tmp_path / "images")
     lines = str(error.value).split("\n")
     assert lines[0] == "9 images cannot be read"
     assert lines[1] == f"{TRAIN[5]}: {expected}"
-    assert not (tmp_path / "images.npy").exists()
+    assert not any((tmp_path / "images").iterdir())

@@ -34,6 +34,7 @@ def test_equals_scikit_learn(seed: int, n: int, width: int, decimals: int) -> No
         "images": n,
         "classes": width,
         "classes_without_positives": width - len(counted),
+        "known_share": 1.0,
     }
     assert summary["mAP"] == round(summary["mAP"], 4)
 
@@ -47,15 +48,18 @@ def test_a_class_without_positives_is_left_out_and_counted() -> None:
     # a: ranks 1 and 3, so (1 + 2/3) / 2; c: ranks 2 and 3, so (1/2 + 2/3) / 2
     assert table["AP"].fillna(-1).tolist() == [83.3333, -1, 58.3333]
     assert table["positives"].tolist() == [2, 0, 2]
-    assert summary == {"mAP": 70.8333, "images": 3, "classes": 3, "classes_without_positives": 1}
+    assert summary == {"mAP": 70.8333, "images": 3, "classes": 3, "classes_without_positives": 1, "known_share": 1.0}
     assert json.loads(json.dumps(summary, allow_nan=False)) == summary
 
 
-def test_an_unknown_label_is_refused() -> None:
-    labels = np.array([[1, -1], [1, 0], [0, -1]], np.int8)
-    with pytest.raises(ValueError) as error:
-        evaluate(("a", "b"), labels, np.zeros((3, 2), np.float32))
-    assert str(error.value) == "label [1, 1] is unknown (2 are); full labels are needed here"
+def test_an_unknown_label_counts_in_no_average_precision() -> None:
+    labels = np.array([[1, -1], [0, 0], [-1, 0], [1, 1]], np.int8)
+    scores = np.array([[3, 2], [9, 9], [2, 9], [1, 1]], np.float32)
+    summary, table = evaluate(("a", "b"), labels, scores)
+    # a: ranks 1 and 3 of its three known images, so (1 + 2/3) / 2; b: rank 2 of two
+    assert table["AP"].tolist() == [83.3333, 50]
+    assert table["positives"].tolist() == [2, 1]
+    assert (summary["images"], summary["known_share"]) == (4, 0.625)
 
 
 def test_no_positive_at_all_and_scores_that_are_no_numbers() -> None:

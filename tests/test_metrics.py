@@ -37,6 +37,19 @@ def test_equals_scikit_learn_with_ties(
     )
 
 
+@given(st.data(), shapes, st.sampled_from([np.float16, np.float32, np.float64]))
+def test_unknown_labels_count_in_no_class(data: st.DataObject, shape: tuple[int, int], dtype: type) -> None:
+    truth, known = data.draw(hnp.arrays(bool, shape)), data.draw(hnp.arrays(bool, shape))
+    row = data.draw(st.integers(0, shape[0] - 1))
+    truth[row] = known[row] = True  # each class has a positive that is known
+    values = st.integers(-3, 3) | st.sampled_from([-np.inf, np.inf])  # not even the lowest score ties with an unknown
+    scores = data.draw(hnp.arrays(dtype, shape, elements=values))
+    ranks = np.where(np.isinf(scores), np.sign(scores) * 9, scores)  # scikit-learn takes no infinite ones
+    expected = [average_precision_score(truth[k, j], ranks[k, j]) for j, k in enumerate(known.T)]
+    np.testing.assert_allclose(average_precision(truth & known, scores, known), expected, rtol=0, atol=1e-12)
+    assert mean_average_precision(truth & known, scores, known) == pytest.approx(np.mean(expected))
+
+
 @pytest.mark.parametrize("decimals", [1, 2, 8])
 def test_equals_scikit_learn_at_size(decimals: int) -> None:
     random = np.random.RandomState(0)
@@ -79,3 +92,9 @@ def test_class_without_positives_is_not_defined_and_left_out() -> None:
 def test_wrong_input(truth: np.ndarray, scores: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         average_precision(truth, scores)
+
+
+@pytest.mark.parametrize("known", [np.ones((2, 3), bool), np.ones((2, 2), np.int8)])
+def test_wrong_mask(known: np.ndarray) -> None:
+    with pytest.raises(ValueError, match=r"known must be bool \[2, 2\]"):
+        average_precision(np.ones((2, 2), bool), np.ones((2, 2), np.float32), known)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +11,11 @@ import pandas as pd
 import pytest
 
 from tests.test_architecture import ROOT
-from tests.workspace import Workspace, small_voc
+from tests.workspace import Workspace, small_coco, small_nuswide, small_voc
 
 ALL = ["download", "prepare", "corrupt", "train", "evaluate", "plot"]
 P, DIGITS, VOC = "params.yaml", "datasets/digits/dataset.yaml", "datasets/voc2012/dataset.yaml"
+COCO, NUSWIDE = "datasets/coco2014/dataset.yaml", "datasets/nuswide/dataset.yaml"
 
 # file, key, another value, the stages that must run and no others
 RERUNS = [
@@ -27,6 +29,7 @@ RERUNS = [
     (P, "corrupt.seed", 1, ALL[2:]),
     (P, "device", "cpu", ALL[3:]),
     (P, "prepare.image_size", 32, ALL[1:]),
+    (P, "prepare.storage", "encoded", ALL[1:]),
     (DIGITS, "images.options.test_images", 20, ALL[1:]),
     (P, "methods.pseudo_label.alpha", 0.9, []),  # another method's option
     (VOC, "training.lr", 0.5, []),  # another data set's entries
@@ -38,7 +41,7 @@ RERUNS = [
 BAD = [
     ("train.lr=-1", "train: train.lr: -1 is not allowed; must be greater than 0"),
     ("+train.momentum=0.9", "train: train.momentum: unknown key; it takes backbone, batch_size, epochs, flip, lr"),
-    ("setting=pol_2", "corrupt: setting: 'pol_2' is not allowed; a setting is fol, spl, pol_D or ppl_D"),
+    ("setting=pol_2", "corrupt: setting: 'pol_2' is not allowed; a setting is fol, spl, as_is, pol_D or ppl_D"),
     ("setting=pol_001", "corrupt: setting: pol_001 observes none of the 10 labels of any image"),
     ("method=none", "mlml/methods/none.py"),
     ("dataset=none", "Parameters 'archives' are missing from 'datasets/none/dataset.yaml'"),
@@ -157,6 +160,36 @@ class TestRun:
         real.set(P, "dataset", "digits")
         assert real.executed() == []
         real.git("checkout", "-q", ".")
+
+    def test_coco_from_archives_and_kept_encoded(self, real: Workspace, tmp_path: Path) -> None:
+        real.set(COCO, "archives", small_coco(tmp_path))
+        real.set(COCO, "training", {"backbone": "test_resnet", "weights": "none", "epochs": 1})
+        real.set(COCO, "images.image_size", 48)
+        real.set(P, "dataset", "coco2014")
+        assert real.executed() == ALL
+        test = json.loads((real.folder / "metrics/test.json").read_text())
+        assert (test["images"], test["classes"]) == (11, 80)  # one has no annotation
+        # Decoded once or in every epoch: the same pixels, so the same results to the byte.
+        encoded = real.metrics()
+        real.set(P, "prepare.storage", "rows")
+        assert real.executed() == ["prepare", "train", "evaluate"]
+        assert real.metrics() == encoded
+        real.git("checkout", "-q", ".")
+
+    def test_what_must_be_brought_by_hand_is_said_first(self, real: Workspace) -> None:
+        real.set(NUSWIDE, "training", {"backbone": "test_resnet", "weights": "none", "epochs": 1})
+        real.set(NUSWIDE, "images.image_size", 48)
+        real.set(P, "dataset", "nuswide")
+        done = real.run("dvc", "repro")
+        assert done.returncode != 0 and "Traceback" not in done.stdout
+        assert "Running stage 'download'" in done.stdout and "Running stage 'prepare'" not in done.stdout
+        for words in ("datasets/nuswide/images/", "datasets/nuswide/nus_wid_data.csv", "NUS-WIDE.html"):
+            assert words in done.stdout
+        small_nuswide(real.folder / "datasets/nuswide")
+        assert real.executed() == ALL
+        assert json.loads((real.folder / "metrics/test.json").read_text())["classes"] == 81
+        real.git("checkout", "-q", ".")
+        shutil.rmtree(real.folder / "datasets/nuswide/images")
 
     @pytest.mark.parametrize(("change", "line"), BAD, ids=[row[0] for row in BAD])
     def test_a_wrong_value_gives_one_line(self, real: Workspace, change: str, line: str) -> None:

@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import average_precision_score
 from torch import Tensor
 
 from mlml import methods, training
+from mlml.images import RowImages
 from mlml.inference import Examples, device_for, predict
 from mlml.methods import Batch, Method, TrainLabels
 from mlml.metrics import mean_average_precision
@@ -26,8 +28,9 @@ def data() -> tuple[Examples, Examples]:
     labels = np.where(random.rand(2 * N, L) < 0.4, 1, -1).astype(np.int8)
     images = random.randint(0, 80, (2 * N, 32, 32, 3), np.uint8)
     images += (labels[:, None, None] == 1).astype(np.uint8) * 150
+    prepared = RowImages(images)
     rows = np.arange(2 * N)
-    return Examples(images, rows[:N], labels[:N]), Examples(images, rows[N:], labels[N:])
+    return Examples(prepared, rows[:N], labels[:N]), Examples(prepared, rows[N:], labels[N:])
 
 
 def recipe(**changes: object) -> Recipe:
@@ -196,13 +199,19 @@ def test_no_flip_for_data_that_must_not_be_mirrored(monkeypatch: pytest.MonkeyPa
     assert calls
 
 
-def test_unknown_validation_labels_and_empty_splits_are_refused() -> None:
+def test_unknown_validation_labels_count_in_no_average_precision() -> None:
     train, validation = data()
+    model = Classifier("test_resnet", L)
+    partial = np.where(np.random.RandomState(1).rand(N, L) < 0.5, validation.labels, 0).astype(np.int8)
+    best = training.fit(model, build("bce"), train, validation._replace(labels=partial), recipe(epochs=1), 0)
+    logits, known = predict(model, validation), partial != 0
+    expected = [average_precision_score(partial[known[:, j], j] == 1, logits[known[:, j], j]) for j in range(L)]
+    assert best.validation_mAP == pytest.approx(100 * np.mean(expected))
+
+
+def test_empty_splits_are_refused() -> None:
+    train, _ = data()
     model, method = Classifier("test_resnet", L), build("bce")
-    partial = validation.labels.copy()
-    partial[3, 1] = 0
-    with pytest.raises(ValueError, match="label \\[3, 1\\] is unknown"):
-        training.fit(model, method, train, validation._replace(labels=partial), recipe(), 0)
     none = Examples(train.images, train.rows[:0], train.labels[:0])
     with pytest.raises(ValueError, match="37 training and 0 validation images"):
         training.fit(model, method, train, none, recipe(), 0)

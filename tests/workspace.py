@@ -1,12 +1,14 @@
 """A temporary clone of the project in which the real pipeline runs, at a reduced size."""
 
 import io
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import numpy as np
 import yaml
 from PIL import Image
 
-from mlml.datasets import voc2012
+from mlml.datasets import coco2014, nuswide, voc2012
 from tests.test_architecture import ROOT
 
 FAKE = f"""#!{sys.executable}
@@ -142,3 +144,50 @@ def small_voc(folder: Path) -> dict[str, Any]:
                 add(f"ImageSets/Main/{name}_{part}.txt", "\n".join([*lines, ""]).encode())
     data = path.read_bytes()
     return {"file": path.name, "urls": [path.as_uri()], "bytes": len(data), "sha256": sha256(data).hexdigest()}
+
+
+def small_coco(folder: Path) -> list[dict[str, Any]]:
+    """Make small archives in the official layout; returns them as the entries of `archives`.
+
+    20 train and 12 val images; two and one of them have no annotation.
+    """
+    random = np.random.RandomState(0)
+    ids = [number for number in range(1, 91) if number not in (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)]
+    files: dict[str, dict[str, bytes]] = {coco2014.ANNOTATIONS: {}}
+    for (part, archive), count in zip(coco2014.PHOTOGRAPHS.items(), (20, 12), strict=True):
+        images, annotations = [], []
+        for number in range(count):
+            image = 9 + 37 * number**2  # of one to five digits
+            images.append({"id": image, "file_name": f"COCO_{part}_{image:012d}.jpg"})
+            found = [one for i, one in enumerate(ids) if (i + number) % 8 == 0 and number % 10 != 3]
+            annotations += [{"image_id": image, "category_id": one, "bbox": [0, 0, 9, 9]} for one in found]
+            picture = io.BytesIO()
+            Image.fromarray(random.randint(0, 256, (30, 40, 3), np.uint8)).save(picture, "JPEG")
+            files.setdefault(archive, {})[f"{part}/{images[-1]['file_name']}"] = picture.getvalue()
+        categories = [{"id": one, "name": f"class {one}"} for one in ids]
+        whole = {"images": images, "annotations": annotations, "categories": categories}
+        files[coco2014.ANNOTATIONS][f"annotations/instances_{part}.json"] = json.dumps(whole).encode()
+    entries = []
+    for name, members in files.items():
+        path = folder / name
+        with zipfile.ZipFile(path, "w") as file:
+            for member, content in members.items():
+                method = zipfile.ZIP_DEFLATED if member.endswith(".json") else zipfile.ZIP_STORED
+                file.writestr(zipfile.ZipInfo(member), content, method)
+        data = path.read_bytes()
+        entries.append({"file": name, "urls": [path.as_uri()], "bytes": len(data), "sha256": sha256(data).hexdigest()})
+    return entries
+
+
+def small_nuswide(folder: Path) -> None:
+    """Bring a small NUS-WIDE, as csv, to its own folder: 20 train and 12 val images, two of each unlabelled."""
+    random = np.random.RandomState(0)
+    (folder / "images").mkdir()
+    rows = ["filepath,label,split_name"]
+    for part, count in (("train", 20), ("val", 12)):
+        for number in range(count):
+            path = f"images/{number}_{part}_m.jpg"
+            Image.fromarray(random.randint(0, 256, (30, 40, 3), np.uint8)).save(folder / path)
+            names = [name for i, name in enumerate(nuswide.CLASSES) if number > 1 and (i + number) % 8 == 0]
+            rows.append(f'{path},"{names}",{part}')
+    (folder / nuswide.CSV).write_text("\n".join([*rows, ""]))

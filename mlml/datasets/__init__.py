@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -20,15 +20,18 @@ class Layout(Section):
     Attributes:
         reader: one of `names()`.
         image_size: edge S of the prepared images in pixels.
+        storage: how the prepared images are kept: "rows", decoded, or "encoded", as they came, for sets that don't fit
+            the disk decoded.
         options: the reader's own options.
     """
 
     reader: str
     image_size: Annotated[int, Field(ge=8)]
+    storage: Literal["rows", "encoded"] = "rows"
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-_NOT_READERS = {"source", "split"}
+_NOT_READERS = {"instances", "members", "source", "split", "userfiles"}
 
 
 def names() -> list[str]:

@@ -4,6 +4,7 @@ Each image is a canvas with none to four digits among clutter; its label says wh
 digits are real scans (``load_digits``: 1,797 of 8x8 pixels), those of the test images never occur in the others.
 """
 
+import io
 from functools import cache
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -67,7 +68,7 @@ def read(
     split[validation_split(train_images)[1]] = "validation"
     images = tuple(f"{pool}-{i:05d}" for pool, i in keys)
     table = Table(tuple("0123456789"), images, tuple(split.tolist()), labels)
-    return Source(table, lambda row: _paint(*keys[row], canvas, digits[row]))
+    return Source(table, lambda row: _png(_paint(*keys[row], canvas, digits[row])))
 
 
 @cache
@@ -123,6 +124,12 @@ def _paint(pool: str, index: int, canvas: int, placed: tuple[Digit, ...]) -> Ima
     grain = np.frombuffer(rng.bytes(canvas * canvas), np.uint8).reshape(canvas, canvas).astype(np.int64)
     picture += (grain - 128) * int(10 * draw()) // 128
     return Image.fromarray(picture.clip(0, 255).astype(np.uint8))
+
+
+def _png(picture: Image.Image) -> bytes:
+    file = io.BytesIO()
+    picture.save(file, "PNG", compress_level=1)
+    return file.getvalue()
 
 
 def _blend(picture: _Ints, scan: _Bytes, left: int, top: int, width: int, height: int, ink: int) -> None:

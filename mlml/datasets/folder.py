@@ -1,79 +1,98 @@
-"""A user's own images: a folder with labels.csv and the image files it names.
+"""A user's own images with a table of labels: one row an image, one column a class.
 
-``labels.csv`` has a column ``image`` (path below the folder), a column ``split`` (train, val or validation,
-test) and one column a class; a cell is 1, 0 or blank (unknown). Where no row is for validation, a part of the
-training rows becomes it, by `mlml.datasets.split`.
+``labels.csv`` has a column ``image`` (path below the folder), if wanted a column ``split`` (train, val, test), and one
+column a class; a cell is 1, 0 or blank. Some tables have -1, too: what it and 0 mean then differs from one author to
+the next, so it must be said in the options.
 """
 
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
-from PIL import Image
 
 from mlml import labels as lb
 from mlml.datasets.source import Source
-from mlml.datasets.split import validation_split
-from mlml.faults import raise_faults
-from mlml.table import SPLITS, Table, read_cells
+from mlml.datasets.userfiles import STATES, Given, State, below, source
+from mlml.sheet import open_sheet
 
-_CELLS = {"1": lb.PRESENT, "0": lb.ABSENT, "": lb.UNKNOWN, "1.0": lb.PRESENT, "0.0": lb.ABSENT, "nan": lb.UNKNOWN}
+_ONE, _ZERO, _BLANK, _MINUS_ONE = 0, 1, 2, 3
+_CELLS = {
+    **dict.fromkeys(("1", "1.0", "+1", "True", "true", "TRUE"), _ONE),
+    **dict.fromkeys(("0", "0.0", "-0.0", "False", "false", "FALSE"), _ZERO),
+    **dict.fromkeys(("", "nan", "NaN", "NAN", "NA", "N/A", "null"), _BLANK),
+    **dict.fromkeys(("-1", "-1.0"), _MINUS_ONE),
+}
+_BAD = 4
 
 
-def read(folder: Path, archives: Path) -> Source:
-    """Read ``labels.csv`` in `folder`; rows are sorted by image.
+def read(
+    folder: Path,
+    archives: Path,
+    *,
+    labels: str = "labels.csv",
+    zero: State | None = None,
+    minus_one: State | None = None,
+    blank: State = "unknown",
+    upright: bool = True,
+) -> Source:
+    """Read a table of labels in `folder`; rows are sorted by image.
+
+    Args:
+        folder: the data set's own folder.
+        archives: unused.
+        labels: name of the table.
+        zero, minus_one: what the cells 0 and -1 mean; in a table without -1, 0 is absent.
+        blank: what a cell without a value means.
+        upright: whether pictures are turned as their EXIF orientation says.
 
     Raises:
         ValueError: the file is missing or wrong; one line a fault, all faults together.
     """
-    path = folder / "labels.csv"
-    if not path.is_file():
-        raise ValueError(f"{path} is missing; it has the columns image, split and one a class")
-    rows = {number: row for number, row in enumerate(read_cells(path), 1) if row}
-    header = [name.strip() for name in rows.pop(1, [])]
-    twice = [column for column in header if not column or header.count(column) > 1]
-    if twice:
-        raise ValueError(f"{path}: each column must have a name of its own, not {twice[0]!r}")
-    frame = pd.DataFrame(list(rows.values()), index=list(rows), columns=header, dtype=str)
-    absent = [column for column in ("image", "split") if column not in frame]
-    if absent or frame.shape[1] < 3 or not len(frame):
-        raise ValueError(
-            f"{path}: {len(frame)} rows with the columns {', '.join(map(repr, header[:5]))}; "
-            "it must have rows, and the columns image, split and one a class"
+    given = _parse(below(folder, labels, "labels"), folder)
+    faults = [*given.faults]
+    if (zero is None or minus_one is None) and lb.count(given.labels, _MINUS_ONE, axis=0).any():
+        row, column = lb.first(given.labels == _MINUS_ONE)
+        text = (
+            f"class {given.classes[column]!r}: there are -1 cells, so say what 0 and -1 mean: images.options.zero "
+            "and images.options.minus_one of dataset.yaml, each absent or unknown"
         )
-    frame["split"] = frame["split"].str.strip().replace("val", "validation")
-    classes = tuple(column for column in frame.columns if column not in ("image", "split"))
-    cells = frame[list(classes)].apply(lambda column: column.str.strip().str.lower())
-    labels = cells.apply(lambda column: column.map(_CELLS)).to_numpy(dtype=float)
-    faults = _faults(folder, frame, labels, classes)
-    raise_faults(f"{path}: {len(faults)} faults", faults)
-    order = np.argsort(frame["image"].to_numpy(dtype=object))
-    split = frame["split"].to_numpy(dtype=object)[order]
-    if not (split == "validation").any():
-        train = np.flatnonzero(split == "train")
-        split[train[validation_split(len(train))[1]]] = "validation"
-    images = tuple(frame["image"].iloc[order])
-    table = Table(classes, images, tuple(split), labels.astype(np.int8)[order])
-    return Source(table, lambda row: Image.open(folder / images[row]))
+        faults.append((given.places[row], text))
+    meaning = np.array([lb.PRESENT, STATES[zero or "absent"], STATES[blank], STATES[minus_one or "absent"], lb.UNKNOWN])
+    for part in lb.chunks(given.labels):  # in place
+        part[:] = meaning[part]
+    return source(given._replace(faults=faults), upright)
 
 
-def _faults(folder: Path, frame: pd.DataFrame, labels: np.ndarray, classes: tuple[str, ...]) -> list[str]:
-    """What is wrong with the rows, one line a fault. Row numbers count the header, as an editor does."""
-    found: list[tuple[int, str]] = []
-    for row, column in np.argwhere(np.isnan(labels)):
-        cell = frame[classes[column]].iloc[row]
-        found.append((int(row), f"class {classes[column]!r}: {cell!r} is not 1, 0 or blank"))
-    for row in np.flatnonzero(~frame["split"].isin(SPLITS)):
-        found.append((int(row), f"split {frame['split'].iloc[row]!r} is not train, val or test"))
-    root = folder.resolve()
-    rows: dict[Path, int] = {}
-    for row, image in enumerate(frame["image"]):
-        # Resolved: a/../b.jpg and b.jpg are one photograph, which must not be in two splits.
-        file = (folder / image.replace("\0", "\ufffd")).resolve()
-        if not file.is_relative_to(root):
-            found.append((row, f"image {image!r} lies outside of {folder}"))
-        elif rows.setdefault(file, row) != row:
-            found.append((row, f"image {image!r} stands in row {frame.index[rows[file]]} too"))
-        elif not file.is_file():
-            found.append((row, f"image {image!r} is missing"))
-    return [f"row {frame.index[row]}: {text}" for row, text in sorted(found, key=lambda fault: fault[0])]
+def _parse(path: Path, folder: Path) -> Given:
+    """The table; its `labels` are still the codes of the cells."""
+    images, split, places = [], [], []
+    codes = bytearray()  # grows in place; rows in a list would need the memory twice when they become one array
+    faults = []
+    with open_sheet(path, ["image"]) as sheet:
+        at = {name: i for i, name in enumerate(sheet.columns)}
+        columns = [i for name, i in at.items() if name not in ("image", "split")]
+        classes = tuple(sheet.columns[i] for i in columns)
+        if not classes:
+            raise ValueError(f"{path}: there must be a column for each class beside {', '.join(sheet.columns)}")
+        for number, row in sheet.rows:
+            place = f"row {number}"
+            if len(row) != len(at):
+                faults.append((place, f"{len(row)} cells, the header has {len(at)}"))
+                row = (row + [""] * len(at))[: len(at)]
+            found, bad = _codes([row[i] for i in columns], classes)
+            faults += [(place, text) for text in bad]
+            codes += found
+            images.append(row[at["image"]].strip())
+            split.append(row[at["split"]] if "split" in at else "")
+            places.append(place)
+    matrix = np.frombuffer(codes, np.int8).reshape(len(images), len(classes))
+    return Given(path, classes, images, split if "split" in at else None, matrix, places, faults, folder)
+
+
+def _codes(cells: list[str], classes: tuple[str, ...]) -> tuple[bytes, list[str]]:
+    """A code for each cell, and what is wrong with them."""
+    try:
+        return bytes(map(_CELLS.__getitem__, cells)), []
+    except KeyError:
+        codes = [_CELLS.get(cell.strip(), _BAD) for cell in cells]
+    bad = [i for i, code in enumerate(codes) if code == _BAD]
+    return bytes(codes), [f"class {classes[i]!r}: {cells[i]!r} is not 1, 0, -1 or blank" for i in bad]

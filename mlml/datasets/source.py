@@ -1,9 +1,7 @@
-"""What a reader gives: the label table and a way to load each image."""
+"""What a reader gives: the label table and the image files."""
 
 from collections.abc import Callable
 from typing import NamedTuple
-
-from PIL import Image
 
 from mlml.table import Table
 
@@ -13,9 +11,14 @@ class Source(NamedTuple):
 
     Attributes:
         table: one row an image, with its split and its full or partial labels.
-        load: row number -> the picture as stored, any mode and size. Called from several threads at once;
-            raises ValueError or OSError with the image's name when there is no picture.
+        read: row number -> the content of its image file. Called from several threads at once; raises ValueError or
+            OSError when there is none.
+        upright: whether pictures are turned as their EXIF orientation says (see `mlml.decoding.decode`).
+        places: where each image is spoken of, for messages ("labels.csv, row 7: images/a.jpg"); None: the table's
+            own names of the images say enough.
     """
 
     table: Table
-    load: Callable[[int], Image.Image]
+    read: Callable[[int], bytes]
+    upright: bool = False
+    places: tuple[str, ...] | None = None

@@ -5,16 +5,13 @@ official val images are the test images. A class is present where the official l
 and -1 are absent.
 """
 
-import io
-import os
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from mlml import labels as lb
+from mlml.datasets.members import TarMembers
 from mlml.datasets.source import Source
 from mlml.datasets.split import validation_split
 from mlml.table import Table
@@ -35,13 +32,13 @@ def read(folder: Path, archives: Path) -> Source:
     Raises:
         ValueError: the archive is not there, is no tar file, or lacks a list or a photograph.
     """
-    members = _TarMembers(archives / ARCHIVE)
+    members = TarMembers(archives / ARCHIVE)
     table = label_table(members.text)
     paths = [f"{ROOT}/JPEGImages/{image}.jpg" for image in table.images]
     missing = [path for path in paths if path not in members]
     if missing:
         raise ValueError(f"{members.path}: {len(missing)} photographs are missing, the first is {missing[0]}")
-    return Source(table, lambda row: Image.open(io.BytesIO(members.read(paths[row]))))
+    return Source(table, lambda row: members.read(paths[row]))
 
 
 def label_table(text: Callable[[str], str]) -> Table:
@@ -84,37 +81,3 @@ def _official(text: Callable[[str], str], part: str) -> tuple[list[str], lb.Labe
     ids = sorted(columns[0])
     present = np.array([[column[image] == "1" for column in columns] for image in ids]).reshape(len(ids), len(CLASSES))
     return ids, np.where(present, lb.PRESENT, lb.ABSENT).astype(np.int8)
-
-
-class _TarMembers:
-    """Random access to the files of an uncompressed tar, from any number of threads."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            with tarfile.open(path, "r:") as tar:
-                self._places = {member.name: (member.offset_data, member.size) for member in tar if member.isreg()}
-        except FileNotFoundError:
-            raise ValueError(f"{path} is missing; `dvc repro download` fetches it") from None
-        except tarfile.TarError as error:
-            raise ValueError(f"{path} is no tar archive: {error}") from None
-        self._file = os.open(path, os.O_RDONLY)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._places
-
-    def __del__(self) -> None:
-        if hasattr(self, "_file"):
-            os.close(self._file)
-
-    def read(self, name: str) -> bytes:
-        if name not in self._places:
-            raise ValueError(f"{self.path}: {name} is missing")
-        offset, size = self._places[name]
-        data = os.pread(self._file, size, offset)
-        if len(data) != size:
-            raise ValueError(f"{self.path}: {name} is cut short ({len(data)} of {size} bytes)")
-        return data
-
-    def text(self, name: str) -> str:
-        return self.read(name).decode("utf-8")

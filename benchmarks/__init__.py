@@ -1,0 +1,1 @@
+"""Measurements, each a command that prints ratios of one run: ``python -m benchmarks.<name>``."""

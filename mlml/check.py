@@ -1,0 +1,107 @@
+"""See whether a data set can be used, without training: ``python -m mlml.check datasets/mine``.
+
+Reads the labels and decodes every picture, says all that is wrong at once, and prints a short profile. The exit status
+is 1 when something is wrong.
+"""
+
+import argparse
+import hashlib
+import io
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from PIL import Image
+
+from mlml import brought, datasets, params, profile, table
+from mlml.datasets.source import Source
+from mlml.decoding import decode
+from mlml.download import Download
+from mlml.preparation import each_image
+from mlml.recipe import Recipe
+
+ORIENTATION = 0x0112  # EXIF
+SHOWN = 20
+
+
+def check(folder: Path, archives: Path, pictures: bool = True) -> list[str]:
+    """The profile of the data set in `folder` as lines of text.
+
+    Args:
+        folder: with a dataset.yaml.
+        archives: the folder of the downloaded archives, for a data set that has some.
+        pictures: whether each picture is decoded, too.
+
+    Raises:
+        ValueError: the data set's file, its labels or its pictures are wrong; one line a fault.
+    """
+    file = folder / "dataset.yaml"
+    sections = params.read_sections(file, params.DATASET)
+    brought.check(params.parse(Download, {"archives": sections.get("archives")}, str(file)).by_hand, folder)
+    layout = params.parse(datasets.Layout, sections.get("images"), f"{file}: images")
+    params.parse(Recipe, sections.get("training"), f"{file}: training")
+    source = datasets.read(layout.reader, folder, archives, layout.options)
+    table.check_splits(source.table)
+    sizes = f"{len(source.table.images):,} images, {len(source.table.classes):,} classes"
+    lines, rare = [sizes, *profile.summary(source.table)], profile.classes(source.table)
+    lines += ["", f"training labels of the {min(SHOWN, len(rare))} rarest classes", *rare[:SHOWN]]
+    remarks = profile.remarks(source.table) + (_pictures(source, layout.image_size) if pictures else [])
+    return [*lines, "", *(f"look at: {remark}" for remark in remarks or ["nothing"])]
+
+
+def _pictures(source: Source, size: int) -> list[str]:
+    """Decode all pictures; what is allowed but seldom meant, one line each."""
+    found: dict[str, list[int]] = defaultdict(list)
+    same: dict[bytes, list[int]] = defaultdict(list)
+
+    def look(row: int) -> None:
+        data = source.read(row)
+        decode(data)
+        with Image.open(io.BytesIO(data)) as image:
+            true = {
+                "animated": getattr(image, "n_frames", 1) > 1,
+                "turned": image.getexif().get(ORIENTATION, 1) != 1,
+                "small": max(image.size) * 2 <= size,
+            }
+        for key in (key for key, value in true.items() if value):
+            found[key].append(row)
+        same[hashlib.sha256(data).digest()].append(row)
+
+    each_image(source, "check", look)
+    texts = {
+        "animated": "pictures are animated: the first frame counts",
+        "turned": f"pictures have an EXIF orientation, which is {'followed' if source.upright else 'ignored'}",
+        "small": f"pictures are not half as large as the prepared ones ({size} pixels)",
+    }
+    lines = [f"{len(found[key]):,} {text}" for key, text in texts.items() if found[key]]
+    return lines + _copies(source, [sorted(rows) for rows in same.values() if len(rows) > 1])
+
+
+def _copies(source: Source, groups: list[list[int]]) -> list[str]:
+    """Files with the same content under several names."""
+    names, split = source.table.images, source.table.split
+    leaks = sorted(rows for rows in groups if len({split[row] for row in rows}) > 1)
+    lines = []
+    if leaks:
+        example = " and ".join(f"{names[row]} ({split[row]})" for row in leaks[0][:2])
+        lines.append(f"{len(leaks):,} pictures are in several splits under several names, as {example}: a leak")
+    if len(groups) > len(leaks):
+        lines.append(f"{len(groups) - len(leaks):,} pictures are there several times within a split")
+    return lines
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m mlml.check", description=__doc__.partition("\n\n")[0])
+    parser.add_argument("folder", type=Path, help="the data set's folder, datasets/<name>")
+    parser.add_argument("--archives", type=Path, default=Path("data/download"), help="where its archives are")
+    parser.add_argument("--labels-only", action="store_true", help="do not decode the pictures")
+    arguments = parser.parse_args()
+    try:
+        print("\n".join(check(arguments.folder, arguments.archives, not arguments.labels_only)))
+    except (ValueError, OSError) as error:
+        sys.exit(f"check: {error}")
+
+
+if __name__ == "__main__":
+    main()

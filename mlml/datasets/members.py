@@ -1,0 +1,140 @@
+"""Random access to the files inside an archive, from any number of threads at once; nothing is unpacked to disk.
+
+A member's name is therefore a key to look up, and never a path to write to, whatever it says.
+"""
+
+import os
+import struct
+import tarfile
+import zipfile
+import zlib
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Generic, TypeVar
+
+_P = TypeVar("_P")
+_LOCAL_HEADER = struct.Struct("<4s22xHH")  # of a zip's member: signature, lengths of name and extra field
+_ENCRYPTED = 0x41  # flag bits: a password, strong encryption
+_GROWTH = 1032  # deflate makes no file more than so many times smaller
+
+
+class _Members(ABC, Generic[_P]):
+    """The members of one archive by name.
+
+    Attributes:
+        path: the archive's file.
+    """
+
+    _kind: str
+
+    def __init__(self, path: Path) -> None:
+        """Read the list of members, not their content.
+
+        Raises:
+            ValueError: no such file, or no such archive.
+        """
+        self.path = path
+        try:
+            self._places = self._index()
+            self._file = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            raise ValueError(f"{path} is missing; `dvc repro download` fetches it") from None
+        # What the standard library raises on a damaged list of members.
+        except (tarfile.TarError, zipfile.BadZipFile, NotImplementedError, ValueError, OSError, struct.error) as error:
+            raise ValueError(f"{path} is no {self._kind} archive, or is cut short: {error}") from None
+
+    @abstractmethod
+    def _index(self) -> dict[str, _P]:
+        """Where each member is; of several with one name, the last."""
+
+    @abstractmethod
+    def read(self, name: str) -> bytes:
+        """The content of a member.
+
+        Raises:
+            ValueError: there is no such member, or it cannot be read.
+        """
+
+    def text(self, name: str) -> str:
+        """The content of a member that holds text in UTF-8.
+
+        Raises:
+            ValueError: as `read`, or it is no such text.
+        """
+        try:
+            return self.read(name).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{self.path}: {name} is no text in UTF-8: {error}") from None
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._places
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            os.close(self._file)
+
+    def _place(self, name: str) -> _P:
+        if name not in self._places:
+            raise ValueError(f"{self.path}: {name} is missing")
+        return self._places[name]
+
+    def _bytes(self, name: str, offset: int, size: int) -> bytes:
+        # No more memory than there are bytes: a damaged archive may say any place and size.
+        there = os.fstat(self._file).st_size - offset
+        data = os.pread(self._file, min(size, there), offset) if offset >= 0 and there > 0 else b""
+        if len(data) != size:
+            raise ValueError(f"{self.path}: {name} is cut short ({len(data)} of {size} bytes)")
+        return data
+
+
+class TarMembers(_Members[tuple[int, int]]):
+    """The files inside an uncompressed tar."""
+
+    _kind = "tar"
+
+    def _index(self) -> dict[str, tuple[int, int]]:
+        with tarfile.open(self.path, "r:") as tar:
+            files = (member for member in tar if member.isreg() and not member.issparse())
+            return {member.name: (member.offset_data, member.size) for member in files}
+
+    def read(self, name: str) -> bytes:
+        return self._bytes(name, *self._place(name))
+
+
+class ZipMembers(_Members[zipfile.ZipInfo]):
+    """The files inside a zip, stored or deflated, of any size (zip64).
+
+    The standard library reads the list of members. Its own reading of members is for one thread at a time, and takes
+    twice a member's size in memory.
+    """
+
+    _kind = "zip"
+
+    def _index(self) -> dict[str, zipfile.ZipInfo]:
+        with zipfile.ZipFile(self.path) as archive:
+            return {one.filename: one for one in archive.infolist() if not one.filename.endswith("/")}
+
+    def read(self, name: str) -> bytes:
+        place = self._place(name)
+        if place.flag_bits & _ENCRYPTED:
+            raise ValueError(f"{self.path}: {name} is encrypted; bring an archive that needs no password")
+        if place.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(
+                f"{self.path}: {name} is compressed by method {place.compress_type}, not stored or deflated"
+            )
+        data, why = self._packed(name, place), "its checksum differs"
+        if place.compress_type == zipfile.ZIP_DEFLATED:
+            try:  # with room for all of it from the start, which saves a copy
+                data = zlib.decompress(data, -zlib.MAX_WBITS, max(1, min(place.file_size, _GROWTH * len(data))))
+            except zlib.error as error:
+                data, why = b"", str(error)
+        if len(data) != place.file_size or zlib.crc32(data) != place.CRC:
+            raise ValueError(f"{self.path}: {name} is damaged ({why}); bring the archive again")
+        return data
+
+    def _packed(self, name: str, place: zipfile.ZipInfo) -> bytes:
+        header = _LOCAL_HEADER.size
+        signature, *lengths = _LOCAL_HEADER.unpack(self._bytes(name, place.header_offset, header))
+        if signature != b"PK\3\4":
+            raise ValueError(f"{self.path}: {name} is not where the archive says; bring the archive again")
+        return self._bytes(name, place.header_offset + header + sum(lengths), place.compress_size)

@@ -1,0 +1,1 @@
+"""The paper's published numbers beside ours, and the commands that make the tables."""

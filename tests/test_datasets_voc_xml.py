@@ -1,0 +1,268 @@
+"""Images with an XML file each: what they may look like, that nothing is guessed, that all faults are said at once."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mlml import datasets
+from mlml.datasets.source import Source
+from mlml.datasets.split import validation_split
+
+Objects = list[tuple[str, int | None]]  # class and, where it is written, whether the object is difficult
+
+
+def xml(filename: str, objects: Objects) -> str:
+    """As LabelImg writes it."""
+    parts = "".join(
+        f"\t<object>\n\t\t<name>{escape(name)}</name>\n\t\t<pose>Unspecified</pose>\n"
+        + ("" if flag is None else f"\t\t<difficult>{flag}</difficult>\n")
+        + "\t\t<bndbox>\n\t\t\t<xmin>1</xmin>\n\t\t</bndbox>\n"
+        + "\t\t<part><name>head</name></part>\n\t</object>\n"
+        for name, flag in objects
+    )
+    return f"<annotation>\n\t<folder>x</folder>\n\t<filename>{escape(filename)}</filename>\n{parts}</annotation>\n"
+
+
+FILES: dict[str, Objects] = {
+    "a": [("dog", 0), ("dog", 1), ("cat", 1)],
+    "b": [],
+    "c": [("cat", None)],
+    "d": [("person", 1), ("person", 1)],
+}
+
+
+def brought(folder: Path, files: dict[str, Objects] = FILES, **lists: str) -> Path:
+    """A folder with these XML files, an image for each that only has to be there, and lists of the splits."""
+    for name in ("Annotations", "JPEGImages"):
+        (folder / name).mkdir()
+    for stem, objects in files.items():
+        (folder / f"Annotations/{stem}.xml").write_text(xml(f"{stem}.jpg", objects), "utf-8")
+        (folder / f"JPEGImages/{stem}.jpg").write_bytes(stem.encode())
+    for name, stems in lists.items():
+        (folder / "ImageSets/Main").mkdir(parents=True, exist_ok=True)
+        (folder / f"ImageSets/Main/{name}.txt").write_text("\n".join(stems.split()) + "\n")
+    return folder
+
+
+def write(folder: Path, stem: str, text: str | bytes) -> None:
+    (folder / f"Annotations/{stem}.xml").write_bytes(text.encode() if isinstance(text, str) else text)
+
+
+def read(folder: Path, unlisted: str = "absent", **options: Any) -> Source:
+    return datasets.read("voc_xml", folder, Path("nowhere"), {"unlisted": unlisted, **options})
+
+
+def faults(folder: Path, **options: Any) -> list[str]:
+    """The lines after the first, which has the folder and the number of the others."""
+    head, *lines = fault(folder, **options).split("\n")
+    assert head.startswith("FOLDER/Annotations: ") and str(len(lines)) in re.findall(r"\d+", head)
+    return lines
+
+
+def fault(folder: Path, **options: Any) -> str:
+    with pytest.raises(ValueError) as error:
+        read(folder, **options)
+    return str(error.value).replace(str(folder), "FOLDER")
+
+
+@pytest.mark.parametrize(("unlisted", "u"), [("absent", -1), ("unknown", 0)])
+@pytest.mark.parametrize(("difficult", "d"), [("present", 1), ("absent", -1), ("unknown", 0)])
+def test_a_folder(tmp_path: Path, unlisted: str, u: int, difficult: str, d: int) -> None:
+    source = read(brought(tmp_path, train="d a", val="b", test="c"), unlisted, difficult=difficult)
+    table = source.table
+    assert table.classes == ("cat", "dog", "person")
+    assert table.images == ("a.jpg", "b.jpg", "c.jpg", "d.jpg")
+    assert table.split == ("train", "validation", "test", "train")
+    assert table.labels.dtype == np.int8
+    assert table.labels.tolist() == [[d, 1, u], [u, u, u], [1, u, u], [u, u, d]]
+    assert [source.read(row) for row in range(4)] == [b"a", b"b", b"c", b"d"]
+    assert source.upright
+    assert source.places is not None and source.places[2].endswith("Annotations, c.xml: c.jpg")
+
+
+def test_difficult_objects_are_absent_unless_said_otherwise(tmp_path: Path) -> None:
+    assert read(brought(tmp_path), "unknown").table.labels.tolist() == [[-1, 1, 0], [0, 0, 0], [1, 0, 0], [0, 0, -1]]
+
+
+def test_what_has_no_object_must_be_said(tmp_path: Path) -> None:
+    with pytest.raises(ValueError) as error:
+        datasets.read("voc_xml", brought(tmp_path), Path("nowhere"), {})
+    assert str(error.value) == "images.options.unlisted: missing"
+
+
+def test_given_classes(tmp_path: Path) -> None:
+    table = read(brought(tmp_path), classes=["zebra", "person", "dog", "cat"]).table
+    assert table.classes == ("zebra", "person", "dog", "cat")
+    assert table.labels.tolist() == [[-1, -1, 1, -1], [-1] * 4, [-1, -1, -1, 1], [-1] * 4]
+    tail = "is not in images.options.classes"
+    assert faults(tmp_path, classes=["dog", "cat"]) == [f"d.xml: object {i}: class 'person' {tail}" for i in (1, 2)]
+    assert fault(tmp_path, classes=["dog", "cat", "person", "dog"]) == "class 'dog' occurs more than once"
+
+
+NAMES = st.text("abé &<>'\"-", min_size=1, max_size=3).map(str.strip).filter(bool)
+OBJECTS = st.lists(st.tuples(NAMES, st.sampled_from([None, 0, 1])), max_size=5)
+
+
+@settings(max_examples=50)
+@given(st.lists(OBJECTS, min_size=1, max_size=5), st.sampled_from(["absent", "unknown"]))
+def test_each_label_is_where_it_belongs(
+    tmp_path_factory: pytest.TempPathFactory, images: list[Objects], unlisted: str
+) -> None:
+    folder = brought(tmp_path_factory.mktemp("xml"), dict(zip("abcde", images, strict=False)))
+    names = sorted({name for objects in images for name, _ in objects})
+    if not names:
+        assert fault(folder, unlisted=unlisted) == "FOLDER/Annotations: no XML file has an object"
+        return
+    table = read(folder, unlisted, difficult="unknown").table
+    assert table.classes == tuple(names)
+    for objects, row in zip(images, table.labels.tolist(), strict=True):
+        for name, label in zip(names, row, strict=True):
+            flags = [flag for other, flag in objects if other == name]
+            if any(flag != 1 for flag in flags):
+                assert label == 1
+            else:
+                assert label == (0 if flags else {"absent": -1, "unknown": 0}[unlisted])
+
+
+# Which image, which split
+
+
+def test_which_image(tmp_path: Path) -> None:
+    folder = brought(tmp_path)
+    for name in ("sub", "c.jpg.d"):
+        (folder / "JPEGImages" / name).mkdir()
+    for name in ("sub/Bild 1.JPG", "b.PNG", "b.webp", "c.jpeg"):
+        (folder / "JPEGImages" / name).write_bytes(name.encode())
+    for stem in "bc":
+        (folder / f"JPEGImages/{stem}.jpg").unlink()
+    write(folder, "a", xml("sub/Bild 1.JPG", FILES["a"]))  # the one that it names, though there is an a.jpg
+    write(folder, "b", xml("IMG_7.jpg", FILES["b"]))  # of its own name: .png before .webp
+    write(folder, "c", xml("C:\\photos\\c.jpg", FILES["c"]))
+    write(folder, "d", xml(str(folder / "JPEGImages/d.jpg"), FILES["d"]))  # an absolute path means nothing elsewhere
+    source = read(folder)
+    assert source.table.images == ("b.PNG", "c.jpeg", "d.jpg", "sub/Bild 1.JPG")
+    assert [source.read(row).decode() for row in range(4)] == ["b.PNG", "c.jpeg", "d", "sub/Bild 1.JPG"]
+
+
+def test_images_that_are_not_there(tmp_path: Path) -> None:
+    folder = brought(tmp_path)
+    for stem in "abd":
+        (folder / f"JPEGImages/{stem}.jpg").unlink()
+    (folder / "x.jpg").touch()
+    write(folder, "b", xml("../x.jpg", []))
+    write(folder, "d", xml("c.jpg", FILES["c"]))
+    assert faults(folder) == [
+        "a.xml: image 'a.jpg' is missing",
+        "b.xml: image '../x.jpg' lies outside of FOLDER/JPEGImages; put it into the folder",
+        "d.xml: image 'c.jpg' stands in c.xml too, with the same labels; remove one of them",
+    ]
+
+
+def test_other_folders(tmp_path: Path) -> None:
+    folder = brought(tmp_path, train="a b", val="c", test="d")
+    (folder / "Annotations").rename(folder / "xml")
+    (folder / "JPEGImages").rename(folder / "photos")
+    (folder / "ImageSets/Main").rename(folder / "splits")
+    (folder / "xml/classes.txt").write_text("dog\ncat\n")
+    (folder / "xml/a.xml").rename(folder / "xml/a.XML")
+    table = read(folder, annotations="xml", images="photos", splits="splits").table
+    assert table.split == ("train", "train", "validation", "test")
+    assert table.labels[0].tolist() == [-1, 1, -1]
+
+
+def test_without_lists_the_splits_are_drawn(tmp_path: Path) -> None:
+    stems = [f"{i:02}" for i in range(20)]
+    table = read(brought(tmp_path, {stem: [("dog", 0)] for stem in stems})).table
+    rest, test = validation_split(20)
+    assert table.rows("test").tolist() == test.tolist()
+    assert table.rows("validation").tolist() == rest[validation_split(16)[1]].tolist()
+
+
+def test_without_a_list_for_validation_it_is_drawn_from_the_training_images(tmp_path: Path) -> None:
+    table = read(brought(tmp_path, train="a c d", test="b")).table
+    assert [table.images[row] for row in table.rows("test")] == ["b.jpg"]
+    assert table.rows("validation").tolist() == [[0, 2, 3][i] for i in validation_split(3)[1]]
+
+
+def test_all_faults_of_the_lists_together(tmp_path: Path) -> None:
+    folder = brought(tmp_path, train="a b a none", val="c.jpg", test="b")
+    (folder / "ImageSets/Main/train.txt").write_bytes(b"\xef\xbb\xbfa\r\nb  \r\n\r\na\r\nnone\r\n")
+    assert faults(folder) == [
+        "train.txt, line 5: 'none' is not the name of an XML file, without .xml",
+        "val.txt, line 1: 'c.jpg' is not the name of an XML file, without .xml",
+        "b.xml: is in train.txt and in test.txt",
+        "c.xml: is in none of train.txt, val.txt, test.txt",
+        "d.xml: is in none of train.txt, val.txt, test.txt",
+    ]
+
+
+def test_a_folder_of_lists_without_these_lists(tmp_path: Path) -> None:
+    assert fault(brought(tmp_path, trainval="a b c d")) == (
+        "FOLDER/ImageSets/Main has none of train.txt, val.txt, test.txt; remove the folder to have the images split"
+    )
+    (tmp_path / "ImageSets/Main/train.txt").touch()  # an empty one counts as a list
+    assert faults(tmp_path)[0] == "a.xml: is in none of train.txt"
+
+
+@pytest.mark.parametrize("option", ["annotations", "images", "splits"])
+def test_folders_that_are_missing(tmp_path: Path, option: str) -> None:
+    brought(tmp_path)
+    assert fault(tmp_path, **{option: "none"}) == "FOLDER/none is missing; it must be a folder"
+    assert fault(tmp_path, **{option: "/none"}).startswith(f"images.options.{option}: '/none' is not allowed")
+
+
+# What can be wrong with a file
+
+PAIRS = zip("abcdefghi", "bcdefghij", strict=True)
+ENTITIES = "".join("<!ENTITY {} '{}'>".format(name, f"&{of};" * 10) for of, name in PAIRS)
+BOMB = f'<!DOCTYPE x [<!ENTITY a "ha">{ENTITIES}]>\n<annotation><filename>&j;</filename></annotation>'
+OUTSIDE = '<!DOCTYPE x [<!ENTITY a SYSTEM "{}">]>\n<annotation><filename>&a;</filename></annotation>'
+
+
+def test_all_faults_together(tmp_path: Path) -> None:
+    folder = brought(tmp_path, {stem: [("dog", 0)] for stem in "abcdefghijkl"})
+    (folder / "secret").write_text("secret")
+    write(folder, "a", "<annotation>")
+    write(folder, "b", "")
+    write(folder, "c", BOMB)
+    write(folder, "d", OUTSIDE.format((folder / "secret").as_uri()))
+    write(folder, "e", b"<annotation><filename>\xff</filename></annotation>")
+    write(folder, "f", '<?xml version="1.0" encoding="klingon"?><annotation/>')
+    write(folder, "g", "<annotation><filename>&x;</filename></annotation>")
+    write(folder, "h", "<annotation><filename> </filename><object><pose/></object></annotation>")
+    write(folder, "i", xml("i.jpg", [("dog", 0), (" ", 0), ("cat", 2)]))
+    write(folder, "j", '{"filename": "j.jpg"}')
+    lines = faults(folder)
+    for line, stem in zip(lines[:7], "abcdefg", strict=True):
+        assert line.startswith(f"{stem}.xml: no XML that can be read: ")
+    assert lines[2:4] == [
+        f"{stem}.xml: no XML that can be read: it has a DOCTYPE, which is not read; remove it" for stem in "cd"
+    ]
+    assert lines[7:9] == ["h.xml: there is no <filename>", "h.xml: object 1 has no <name>"]
+    assert lines[9].startswith("j.xml: no XML that can be read: ")
+    assert lines[10:] == ["i.xml: object 2 has no <name>", "i.xml: object 3: <difficult> is '2', not 0 or 1"]
+    assert "secret" not in "".join(lines).replace("FOLDER/secret", "")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "iso-8859-1"])
+def test_encodings(tmp_path: Path, encoding: str) -> None:
+    folder = brought(tmp_path, {"a": [], "b": [("dog", 0)]})
+    text = f'<?xml version="1.0" encoding="{encoding}"?>\n' + xml("a.jpg", [("Käse", 0)])
+    write(folder, "a", text.encode(encoding))
+    assert read(folder).table.classes == ("Käse", "dog")
+    write(folder, "a", BOMB.encode(encoding))
+    assert faults(folder)[0].startswith("a.xml: no XML that can be read: ")
+
+
+def test_deep_nesting(tmp_path: Path) -> None:
+    folder = brought(tmp_path, {"a": [], "b": [("dog", 0)]})
+    depth = 20 * sys.getrecursionlimit()
+    write(folder, "a", xml("a.jpg", []).replace("x</folder>", "<x>" * depth + "</x>" * depth + "</folder>"))
+    assert read(folder).table.labels.tolist() == [[-1], [1]]
