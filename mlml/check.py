@@ -6,21 +6,17 @@ is 1 when something is wrong.
 
 import argparse
 import hashlib
-import io
 import sys
 from collections import defaultdict
 from pathlib import Path
 
-from PIL import Image
-
 from mlml import brought, datasets, params, profile, table
 from mlml.datasets.source import Source
-from mlml.decoding import decode
+from mlml.decoding import decode, traits
 from mlml.download import Download
 from mlml.preparation import each_image
 from mlml.recipe import Recipe
 
-ORIENTATION = 0x0112  # EXIF
 SHOWN = 20
 
 
@@ -57,14 +53,11 @@ def _pictures(source: Source, size: int) -> list[str]:
     def look(row: int) -> None:
         data = source.read(row)
         decode(data)
-        with Image.open(io.BytesIO(data)) as image:
-            true = {
-                "animated": getattr(image, "n_frames", 1) > 1,
-                "turned": image.getexif().get(ORIENTATION, 1) != 1,
-                "small": max(image.size) * 2 <= size,
-            }
-        for key in (key for key, value in true.items() if value):
-            found[key].append(row)
+        picture = traits(data)
+        small = max(picture.width, picture.height) * 2 <= size
+        for key, true in (("animated", picture.animated), ("turned", picture.turned), ("small", small)):
+            if true:
+                found[key].append(row)
         same[hashlib.sha256(data).digest()].append(row)
 
     each_image(source, "check", look)

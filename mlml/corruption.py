@@ -42,7 +42,8 @@ def corrupt(labels: lb.Labels, setting: Setting, seed: int) -> lb.Labels:
         seed: not negative.
 
     Returns:
-        int8 [n, L] of PRESENT, ABSENT, UNKNOWN; observed labels are as they were. Where nothing is discarded it is `labels` itself.
+        int8 [n, L] of PRESENT, ABSENT, UNKNOWN; observed labels are as they were. Where
+        nothing is discarded it is `labels` itself.
 
     Raises:
         ValueError: `labels` is no complete label matrix.

@@ -7,6 +7,7 @@ import functools
 import io
 import re
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -83,6 +84,26 @@ def to_row(data: bytes, size: int, upright: bool = False, out: Rows | None = Non
         ValueError: as `decode`.
     """
     return resize(decode(data, upright), size, out)
+
+
+class Traits(NamedTuple):
+    """What a picture's pixels don't say: its size in pixels, and whether it is animated or has an EXIF orientation."""
+
+    width: int
+    height: int
+    animated: bool
+    turned: bool
+
+
+def traits(data: bytes) -> Traits:
+    """The traits of a picture that `decode` takes."""
+    with Image.open(io.BytesIO(data), formats=_formats()) as image:
+        turned = _orientation(image) in _TURNS
+        try:
+            animated = int(getattr(image, "n_frames", 1)) > 1
+        except Exception:  # the first frame is whole, others are not
+            animated = True
+        return Traits(image.width, image.height, animated, turned)
 
 
 class _Refused(Exception):

@@ -59,7 +59,7 @@ def device_for(name: str) -> torch.device:
 
 
 def stream(examples: Examples, batches: Sequence[Tensor], device: torch.device) -> Iterator[Tensor]:
-    """For each batch of indices into `examples`, int64 [b] on the CPU: its images, uint8 [b, S, S, 3], on the device."""
+    """For each batch of indices into `examples`, int64 [b]: its images, uint8 [b, S, S, 3], on the device."""
     for images in examples.images.stream(examples.rows[batch.numpy()] for batch in batches):
         yield torch.from_numpy(images).to(device)
 

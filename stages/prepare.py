@@ -21,7 +21,8 @@ def main(archives: Path, images_folder: Path, labels_file: Path) -> None:
     preparation.prepare(source, size, images_folder, storage)
     table.write(source.table, labels_file)
     counts = ", ".join(f"{len(source.table.rows(split))} {split}" for split in table.SPLITS)
-    print(f"{params['dataset']}: {counts} images, {len(source.table.classes)} classes, {size} x {size} pixels, kept as {storage}")
+    about = f"{len(source.table.classes)} classes, {size} x {size} pixels, kept as {storage}"
+    print(f"{params['dataset']}: {counts} images, {about}")
 
 
 if __name__ == "__main__":

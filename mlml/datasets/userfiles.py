@@ -17,9 +17,9 @@ from mlml.table import Table
 State = Literal["absent", "unknown"]
 STATES = {"present": lb.PRESENT, "absent": lb.ABSENT, "unknown": lb.UNKNOWN}
 _SPLITS = {
-    **{name: "train" for name in ("train", "training")},
-    **{name: "validation" for name in ("val", "valid", "validation")},
-    **{name: "test" for name in ("test", "testing")},
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation"), "validation"),
+    **dict.fromkeys(("test", "testing"), "test"),
 }
 
 
