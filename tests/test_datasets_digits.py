@@ -97,9 +97,9 @@ def test_a_digit_is_painted_from_its_scan(source: Source) -> None:
     values = load_digits().images
     likeness = []
     for row in range(300):
-        picture = np.asarray(picture(source, row).convert("L"), dtype=float)
+        pixels = np.asarray(picture(source, row).convert("L"), dtype=float)
         for digit in digits.layout("train", row, 64)[-1:]:
-            box = picture[digit.top : digit.top + digit.height, digit.left : digit.left + digit.width]
+            box = pixels[digit.top : digit.top + digit.height, digit.left : digit.left + digit.width]
             # The scan has a margin of one cell, hence ten cells to a box.
             y, x = ((np.arange(size) + 0.5) * 10 // size for size in box.shape)
             enlarged = np.pad(values[digit.scan], 1)[y.astype(int)][:, x.astype(int)]
