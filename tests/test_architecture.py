@@ -11,9 +11,11 @@ ROOT = Path(__file__).parent.parent
 # Each module may import modules of the lines above its own, never of its own line.
 LAYERS = [
     "faults files images labels params plugins progress settings",
-    "corruption history losses metrics model recipe table transfer",
+    "corruption history large_loss losses metrics model recipe table transfer",
     "datasets.source datasets.split download evaluation inference methods.base plots",
-    "datasets datasets.* methods methods.*",
+    "datasets datasets.* methods",
+    "pseudo_labels",
+    "methods.*",
     "preparation trajectories",
     "training",
 ]
