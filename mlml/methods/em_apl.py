@@ -55,7 +55,7 @@ class EntropyPseudoLabels(Method):
         self.register_buffer("unknown", unknown, persistent=False)
         self.register_buffer("soft", torch.zeros_like(unknown))  # bool [n, L], the soft negatives
         self.register_buffer("score", torch.zeros(unknown.shape))  # float32 [n, L], their targets
-        # int64 [L], how many a class an epoch; 0.7 * 30 is 21, not 20.
+        # int64 [L], how many a class an epoch; 0.57 * 100 is 57, not 56.
         self.register_buffer("quota", (share * unknown.sum(0).double() / rounds + 1e-9).long(), persistent=False)
 
     def forward(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
