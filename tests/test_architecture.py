@@ -14,9 +14,9 @@ LAYERS = [
     "corruption history large_loss losses metrics model recipe table transfer",
     "datasets.source datasets.split download evaluation inference methods.base plots",
     "datasets datasets.* methods",
-    "pseudo_labels",
+    "optimizer pseudo_labels",
     "methods.*",
-    "preparation trajectories",
+    "linear_init preparation trajectories",
     "training",
 ]
 STAGES = ["download", "prepare", "corrupt", "train", "evaluate", "plot"]
