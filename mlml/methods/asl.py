@@ -37,9 +37,9 @@ def asymmetric_loss(
     """
     present = observed == PRESENT
     # log(1 - q) = min(log((1 - p) + m), 0): finite where p is 1, also at m = 0.
-    log_m = logits.new_tensor(math.log(margin) if margin else -math.inf)
+    log_m = torch.full_like(logits, math.log(margin) if margin else -math.inf)
     negative = F.relu(-torch.logaddexp(F.logsigmoid(-logits), log_m))
-    # A power below 1 has no gradient at 0.
+    # A power below 1 has no finite gradient at 0.
     q = (logits.sigmoid() - margin).clamp(min=torch.finfo(logits.dtype).tiny)
     return torch.where(present, focal(logits, present, gamma_pos), q**gamma_neg * negative).sum(1).mean()
 

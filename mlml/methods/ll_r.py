@@ -15,8 +15,8 @@ def large_loss_rejection(logits: Tensor, observed: Tensor, epoch: int, *, delta:
         logits: float [b, L].
         observed: int8 [b, L].
         epoch: e, from 1.
-        delta: in epoch e the share delta (e - 1) of a batch's labels is left out. (The source writes it in percent,
-            0.1 to 0.5 by data set.)
+        delta: in epoch e the share delta (e - 1) of a batch's labels is left out. (The source writes it in percent
+            and tries 0.1 to 0.5.)
 
     Returns:
         scalar.
