@@ -107,7 +107,9 @@ def test_extreme_logits(name: str, labels: Tensor) -> None:
 def test_a_wrong_observed_label_has_a_gradient_at_any_logit(name: str) -> None:
     labels = torch.tensor([[1, 0, -1, 0]])
     x = torch.tensor([[-50.0, 0, 50, 0]], requires_grad=True)
-    build(name, labels)(x, batch(labels), 1).backward()
+    # The margin of asl bounds the loss of a negative, which so is flat where p is 1: a property of the method.
+    more = {"margin": 0.0} if name == "asl" else {}
+    build(name, labels, **more)(x, batch(labels), 1).backward()
     assert x.grad is not None
     assert x.grad[0, 0] < -0.02
     assert x.grad[0, 2] > 0.02
