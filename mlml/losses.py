@@ -1,16 +1,31 @@
-"""Binary cross entropy on observed labels: the term that several methods share."""
+"""The loss terms that several methods share: cross entropy, focal loss, and their means."""
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from mlml.labels import PRESENT, UNKNOWN
 
 
+def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    """Binary cross entropy of every label with a target that may lie between 0 and 1, not reduced.
+
+    -[t log y^ + (1 - t) log(1 - y^)], y^ = sigmoid(logit), in the form that is exact and has a gradient at any logit.
+
+    Args:
+        logits: float [b, L].
+        target: t, float [b, L] in 0..1.
+
+    Returns:
+        float [b, L].
+    """
+    return F.binary_cross_entropy_with_logits(logits, target, reduction="none")
+
+
 def bce(logits: Tensor, observed: Tensor) -> Tensor:
     """Binary cross entropy of every label, not reduced; UNKNOWN is taken as absent.
 
-    -[y log y^ + (1 - y) log(1 - y^)], y^ = sigmoid(logit) (paper, eq. `bce`), in the form that is exact and
-    has a gradient at any logit.
+    -[y log y^ + (1 - y) log(1 - y^)], y^ = sigmoid(logit) (paper, eq. `bce`).
 
     Args:
         logits: float [b, L].
@@ -19,8 +34,40 @@ def bce(logits: Tensor, observed: Tensor) -> Tensor:
     Returns:
         float [b, L].
     """
-    target = (observed == PRESENT).to(logits.dtype)
-    return F.binary_cross_entropy_with_logits(logits, target, reduction="none")
+    return cross_entropy(logits, (observed == PRESENT).to(logits.dtype))
+
+
+def focal(logits: Tensor, present: Tensor, gamma: float) -> Tensor:
+    """Focal loss of every label (Lin 2017), not reduced.
+
+    -(1 - q)^gamma log q, q = y^ where the label is present and 1 - y^ elsewhere. The weight is taken in the
+    logarithm: a power of 1 - q itself has no gradient where 1 - q is 0.
+
+    Args:
+        logits: float [b, L].
+        present: bool [b, L].
+        gamma: 0 gives the binary cross entropy.
+
+    Returns:
+        float [b, L].
+    """
+    own = torch.where(present, logits, -logits)
+    return (gamma * F.logsigmoid(-own)).exp() * -F.logsigmoid(own)
+
+
+def with_margin(logits: Tensor, observed: Tensor, margin: float) -> Tensor:
+    """Logits from which a margin is taken where the label is PRESENT (Zhang 2021, "focal margin").
+
+    So a positive has a loss until its logit is well above 0.
+
+    Args:
+        logits: float [b, L].
+        observed: int8 [b, L].
+
+    Returns:
+        float [b, L].
+    """
+    return torch.where(observed == PRESENT, logits - margin, logits)
 
 
 def mean_where(values: Tensor, mask: Tensor) -> Tensor:

@@ -47,11 +47,16 @@ class Classifier(nn.Module):
         self.register_buffer("std", torch.tensor(data["std"]).view(3, 1, 1) * 255)
         self.to(memory_format=torch.channels_last)
 
-    def forward(self, images: Tensor) -> Tensor:
-        """Logits float32 [b, L] of images uint8 [b, S, S, 3]."""
+    def features(self, images: Tensor) -> Tensor:
+        """What the linear layer sees, float [b, width], of images uint8 [b, S, S, 3]."""
         # The permuted rows are channels_last already: no copy.
         inputs = (images.permute(0, 3, 1, 2).to(self.mean.dtype) - self.mean) / self.std
-        logits: Tensor = self.head(self.backbone(inputs))
+        features: Tensor = self.backbone(inputs)
+        return features
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits float32 [b, L] of images uint8 [b, S, S, 3]."""
+        logits: Tensor = self.head(self.features(images))
         return logits.float()
 
 

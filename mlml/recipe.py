@@ -18,6 +18,7 @@ class Recipe(Section):
         batch_size: images a step, at most.
         epochs: T_e.
         flip: whether a training image is mirrored with probability 0.5, anew in each epoch.
+        linear_init: epochs in which the linear layer alone is trained, before the others; 25 in Cole 2021.
         prior: expected number of present labels an image; None: not known.
     """
 
@@ -27,6 +28,7 @@ class Recipe(Section):
     batch_size: Annotated[int, Field(ge=1)] = 16
     epochs: Annotated[int, Field(ge=1)] = 10
     flip: bool = True
+    linear_init: Annotated[int, Field(ge=0)] = 0
     prior: Annotated[float, Field(gt=0)] | None = None
 
 

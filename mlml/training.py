@@ -3,7 +3,7 @@
 import copy
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,9 +12,11 @@ from torch import Tensor
 from mlml.history import Epoch
 from mlml.inference import Examples, predict, stream
 from mlml.labels import PRESENT, UNKNOWN
+from mlml.linear_init import train_head
 from mlml.methods.base import Batch, Method
 from mlml.metrics import mean_average_precision
 from mlml.model import Classifier
+from mlml.optimizer import adam
 from mlml.progress import progress
 from mlml.recipe import Recipe
 from mlml.trajectories import Recorder
@@ -50,8 +52,8 @@ def fit(
 ) -> Best:
     """Train `model` end to end by `method`, and leave in it the weights of the best epoch.
 
-    Adam with a constant rate and no weight decay, as in the paper. Every training image is seen once in every
-    epoch, in an order drawn from `seed`. The device is the model's.
+    Every training image is seen once in every epoch, in an order drawn from `seed`, after `recipe.linear_init` epochs
+    of the linear layer alone. The device is the model's.
 
     Args:
         train: with the observed labels.
@@ -67,11 +69,10 @@ def fit(
         raise ValueError(f"{len(train.rows)} training and {len(validation.rows)} validation images; both are needed")
     truth, known = validation.labels == PRESENT, validation.labels != UNKNOWN
     device = model.mean.device
-    groups: list[dict[str, Any]] = [{"params": list(model.parameters())}]
-    if own := list(method.parameters()):
-        groups.append({"params": own, "lr": recipe.lr * method.lr_scale})
-    optimizer = torch.optim.Adam(groups, lr=recipe.lr, fused=device.type == "cuda")
     random = torch.Generator().manual_seed(seed)
+    if recipe.linear_init:
+        train_head(model, method, train, recipe, random)
+    optimizer = adam(model.parameters(), method, recipe.lr)
     kept = torch.empty(train.labels.shape, device=device) if method.wants_predictions else None
 
     def keep(index: Tensor, predictions: Tensor) -> None:

@@ -11,11 +11,13 @@ ROOT = Path(__file__).parent.parent
 # Each module may import modules of the lines above its own, never of its own line.
 LAYERS = [
     "arrays faults files labels params passes plugins progress settings sheet shard threads",
-    "brought corruption history losses metrics model recipe resizing table transfer",
+    "brought corruption history large_loss losses metrics model recipe resizing table transfer",
     "datasets.source datasets.split decoding download evaluation methods.base plots profile",
     "datasets.instances datasets.members datasets.userfiles images",
-    "datasets datasets.* inference methods methods.*",
-    "preparation trajectories",
+    "datasets datasets.* inference methods",
+    "optimizer pseudo_labels",
+    "methods.*",
+    "linear_init preparation trajectories",
     "check training",
 ]
 STAGES = ["download", "prepare", "corrupt", "train", "evaluate", "plot"]

@@ -114,6 +114,21 @@ def test_it_learns_and_keeps_the_best_epoch() -> None:
     assert history[-1].loss < history[0].loss
 
 
+@pytest.mark.parametrize("name", methods.names())
+def test_every_method_learns(name: str) -> None:
+    train, _ = data()
+    hidden = np.random.RandomState(1).rand(*train.labels.shape) < 0.4
+    observed = np.where(hidden, 0, train.labels).astype(np.int8)
+    training.seed_everything(0)
+    plan = recipe(epochs=4, lr=3e-3)
+    model = Classifier(plan.backbone, L)
+    method = methods.build(name, TrainLabels(torch.from_numpy(observed), 1.2, plan.epochs))
+    history: list = []
+    training.fit(model, method, train._replace(labels=observed), data()[1], plan, 0, None, history.append)
+    assert history[-1].loss < 0.85 * history[0].loss
+    assert history[-1].validation_mAP > 75
+
+
 def test_same_seed_same_result_other_seed_another() -> None:
     """Initial weights, order, flips and the method's own random numbers: its detector fires in each epoch here."""
     random = {"start_epoch": 0, "d": 0.5}

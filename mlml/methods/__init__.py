@@ -33,6 +33,10 @@ def build(name: str, train: TrainLabels, options: Mapping[str, Any] | None = Non
         ValueError: no such method or option, an option out of range, or labels that the method cannot use.
     """
     make = plugins.find(sys.modules[__name__], name, _NOT_METHODS, "method").method
-    method: Method = make(train, **parse_options(make, options, f"methods.{name}"))
+    parsed = parse_options(make, options, f"methods.{name}")
+    try:
+        method: Method = make(train, **parsed)
+    except ValueError as error:
+        raise ValueError(f"methods.{name}: {error}") from None
     method.name = name
     return method

@@ -1,9 +1,18 @@
 """The protocol between a method and the training loop."""
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, NamedTuple
 
+from pydantic import Field
 from torch import Tensor, nn
+
+from mlml.labels import ABSENT, PRESENT, UNKNOWN
+
+# Types of options
+Share = Annotated[float, Field(ge=0, le=1)]
+NonNegative = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
 
 
 class Batch(NamedTuple):
@@ -30,6 +39,18 @@ class TrainLabels(NamedTuple):
     observed: Tensor
     prior: float | None = None
     epochs: int = 10
+
+    def estimated_positives(self) -> float | None:
+        """P_p / m: present labels an image, estimated from the observed labels (paper, below eq. `intipse`).
+
+        P_p is the number of observed positives an image, m the observed share of all labels. The observed labels
+        must be a fair sample (POL). Where no negative is observed (PPL, SPL), P_p / m would be the number of
+        classes, always: None.
+        """
+        if not (self.observed == ABSENT).any():
+            return None
+        positives = (self.observed == PRESENT).sum().item() / len(self.observed)
+        return positives / (self.observed != UNKNOWN).double().mean().item()
 
 
 class Method(nn.Module):
@@ -76,25 +97,44 @@ class Method(nn.Module):
         return None
 
 
-class BatchLoss(Protocol):
-    """A loss that is a function of a batch and nothing else."""
-
-    def __call__(self, logits: Tensor, observed: Tensor) -> Tensor: ...
-
-
 class _Stateless(Method):
-    def __init__(self, loss: BatchLoss) -> None:
+    def __init__(self, loss: Callable[..., Tensor], takes_epoch: bool, options: dict[str, Any]) -> None:
         super().__init__()
-        self.loss = loss
+        self.loss, self.takes_epoch, self.options = loss, takes_epoch, options
 
     def forward(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
-        return self.loss(logits, batch.observed)
+        more = {"epoch": epoch} if self.takes_epoch else {}
+        return self.loss(logits, batch.observed, **more, **self.options)
 
 
-def stateless(loss: BatchLoss) -> Callable[[TrainLabels], Method]:
-    """Lift a loss without state or options to a method."""
+def stateless(loss: Callable[..., Tensor]) -> Callable[..., Method]:
+    """Lift a loss without state to a method.
 
-    def method(train: TrainLabels) -> Method:
-        return _Stateless(loss)
+    Args:
+        loss: a function of logits, float [b, L], and observed labels, int8 [b, L]; also of the epoch, from 1, if it
+            has an argument `epoch`. Its keyword-only arguments are the method's options.
+    """
+    parameters = inspect.signature(loss).parameters
 
+    def method(train: TrainLabels, **options: Any) -> Method:
+        return _Stateless(loss, "epoch" in parameters, options)
+
+    return _with_options(method, parameters.values())
+
+
+def preset(make: Callable[..., Method], **fixed: Any) -> Callable[..., Method]:
+    """A method that is another one with some options fixed, such as an ablation; the rest stay its options."""
+
+    def method(train: TrainLabels, **options: Any) -> Method:
+        return make(train, **fixed, **options)
+
+    parameters = inspect.signature(make).parameters
+    return _with_options(method, (each for name, each in parameters.items() if name not in fixed))
+
+
+def _with_options(method: Callable[..., Method], parameters: Iterable[inspect.Parameter]) -> Callable[..., Method]:
+    """Give `method` a signature that says what options it takes: the keyword-only ones of `parameters`."""
+    train = inspect.Parameter("train", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=TrainLabels)
+    options = [each for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
+    method.__signature__ = inspect.Signature([train, *options])  # type: ignore[attr-defined]
     return method

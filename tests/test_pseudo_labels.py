@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from mlml import methods
+from mlml import pseudo_labels as pl
 from mlml.methods import Batch, TrainLabels
-from mlml.methods import pseudo_label as pl
 
 labels = hnp.arrays(np.int8, st.tuples(st.integers(1, 6), st.integers(2, 7)), elements=st.sampled_from([-1, 0, 1]))
 
@@ -278,8 +278,8 @@ def test_nothing_observed_is_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        ({"start_epoch": 7}, "methods.pseudo_label.end_epoch: 7 is not allowed; no epoch e has 7 < e < 7"),
-        ({"imbalance": False, "c1": 0.2}, "methods.pseudo_label.imbalance: False is not allowed; c1 and c2 are set"),
+        ({"start_epoch": 7}, "methods.pseudo_label: end_epoch: 7 is not allowed; no epoch e has 7 < e < 7"),
+        ({"imbalance": False, "c1": 0.2}, "methods.pseudo_label: imbalance: False is not allowed; c1 and c2 are set"),
     ],
 )
 def test_options_that_contradict_each_other(options: dict[str, object], line: str) -> None:

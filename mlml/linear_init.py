@@ -1,0 +1,50 @@
+"""Training of the linear layer alone, as a start for the training end to end (Cole 2021, "LinearInit")."""
+
+from math import isfinite
+
+import torch
+from torch import Tensor
+
+from mlml.inference import BATCH_SIZE, Examples, stream
+from mlml.methods.base import Batch, Method
+from mlml.model import Classifier
+from mlml.optimizer import adam
+from mlml.recipe import Recipe
+
+
+def train_head(model: Classifier, method: Method, train: Examples, recipe: Recipe, random: torch.Generator) -> None:
+    """Train the head for `recipe.linear_init` epochs on features that are computed once.
+
+    The backbone stays as it is, in evaluation mode, and images are not mirrored, as in the source. The method's own
+    parameters are trained too. To the method all of this is epoch 1, without an end: its schedule starts with the
+    training end to end, for which the optimizer starts anew. The weights of the last epoch are kept; the source takes
+    those of the epoch with the best validation mAP.
+
+    Raises:
+        FloatingPointError: the loss is not finite; names the epoch and the method.
+    """
+    features, observed = extract_features(model, train), torch.from_numpy(train.labels).to(model.mean.device)
+    optimizer = adam(model.head.parameters(), method, recipe.lr)
+    for epoch in range(1, recipe.linear_init + 1):
+        total = torch.zeros((), device=features.device)
+        for rows in torch.randperm(len(features), generator=random).split(recipe.batch_size):
+            index = rows.to(features.device)
+            loss = method(model.head(features[index]).float(), Batch(observed[index], index), 1)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            total += loss.detach() * len(rows)
+        mean = total.item() / len(features)
+        if not isfinite(mean):
+            raise FloatingPointError(
+                f"linear_init, epoch {epoch}: the loss of method {method.name} is {mean}; a lower train.lr often helps"
+            )
+        print(f"linear init {epoch:2d}/{recipe.linear_init}  loss {mean:.4f}", flush=True)
+
+
+@torch.no_grad()
+def extract_features(model: Classifier, examples: Examples) -> Tensor:
+    """What the backbone gives for all images in evaluation mode: float [n, width], on the model's device."""
+    model.eval()
+    batches = torch.arange(len(examples.rows)).split(BATCH_SIZE)
+    return torch.cat([model.features(images) for images in stream(examples, batches, model.mean.device)])

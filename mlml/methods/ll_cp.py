@@ -1,0 +1,42 @@
+"""Large loss correction, permanent: unknown labels with large losses become positives for good (Kim 2022, "LL-Cp")."""
+
+import torch
+from torch import Tensor
+
+from mlml.labels import PRESENT, UNKNOWN
+from mlml.large_loss import large_losses
+from mlml.losses import bce
+from mlml.methods.base import Batch, Method, Share, TrainLabels
+
+
+class PermanentCorrection(Method):
+    """The loss of `an`; in each step from epoch 2 on, the labels that `large_losses` finds become present.
+
+    They are so in this step's loss already. (In the source's code those that are equal to the k-th loss are positives
+    in this step only, so that one label a batch fewer is corrected for good than the paper says.)
+
+    Args:
+        delta: the share of a batch's labels that each step corrects, the same in all epochs.
+    """
+
+    def __init__(self, train: TrainLabels, *, delta: Share = 0.002) -> None:
+        super().__init__()
+        self.delta = delta
+        self.labels: Tensor
+        self.register_buffer("labels", train.observed.clone())  # int8 [n, L], the corrected ones present
+
+    def forward(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
+        """The loss of `an` on the corrected labels, mean over all b L labels."""
+        labels = self.labels[batch.index]
+        if epoch > 1:
+            large = large_losses(bce(logits, labels), labels == UNKNOWN, self.delta)
+            labels = labels.masked_fill(large, PRESENT)
+            self.labels[batch.index] = labels
+        return bce(logits, labels).mean()
+
+    def pseudo_labels(self, index: Tensor) -> Tensor:
+        """1 where a label is present or was corrected, else 0."""
+        return (self.labels[index] == PRESENT).to(torch.float32)
+
+
+method = PermanentCorrection

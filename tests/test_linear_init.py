@@ -1,0 +1,98 @@
+"""The linear layer alone on the frozen backbone's features, on a few tiny images."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from mlml import training
+from mlml.linear_init import extract_features, train_head
+from mlml.methods import Method
+from mlml.model import Classifier
+from mlml.recipe import Recipe
+from tests.test_training import L, N, Spy, build, data, recipe
+
+
+def start(method: Method, plan: Recipe, seed: int = 0) -> tuple[Classifier, dict[str, Tensor]]:
+    """The model after its linear start, and its state before it."""
+    training.seed_everything(seed)
+    model = Classifier(plan.backbone, L)
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    train_head(model, method, data()[0], plan, torch.Generator().manual_seed(seed))
+    return model, before
+
+
+def test_only_the_head_changes() -> None:
+    model, before = start(build("bce"), recipe(linear_init=2))
+    changed = {key for key, value in model.state_dict().items() if not torch.equal(value, before[key])}
+    assert changed == {"head.weight", "head.bias"}
+
+
+def test_features_are_those_of_the_evaluation_mode_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, bool]] = []
+    features = Classifier.features
+
+    def spy(model: Classifier, images: Tensor) -> Tensor:
+        seen.append((len(images), model.training))
+        return features(model, images)
+
+    monkeypatch.setattr(Classifier, "features", spy)
+    monkeypatch.setattr("mlml.linear_init.BATCH_SIZE", 10)
+    start(build("bce"), recipe(linear_init=3, flip=True))
+    assert seen == [(10, False)] * 3 + [(7, False)]
+
+
+def test_features_lead_to_the_models_logits() -> None:
+    model, (train, _) = Classifier("test_resnet", L), data()
+    found = extract_features(model, train)
+    assert not found.requires_grad
+    images = torch.from_numpy(train.images[train.rows])
+    torch.testing.assert_close(model.head(found), model.eval()(images), rtol=1e-4, atol=1e-5)
+
+
+def test_what_the_method_is_given() -> None:
+    spy = Spy()
+    start(spy, recipe(linear_init=3))
+    assert {epoch for epoch, _, _ in spy.batches} == {1}
+    assert spy.ends == []
+    index = torch.cat([batch.index for _, batch, _ in spy.batches])
+    assert sorted(index.tolist()) == sorted([*range(N)] * 3)
+    assert index[:N].tolist() != index[N : 2 * N].tolist()
+    observed = torch.cat([batch.observed for _, batch, _ in spy.batches])
+    assert torch.equal(observed, torch.from_numpy(data()[0].labels)[index])
+
+
+def test_it_learns_on_the_frozen_features(capsys: pytest.CaptureFixture[str]) -> None:
+    start(build("bce"), recipe(linear_init=30, lr=1e-2))
+    losses = [float(line.split()[-1]) for line in capsys.readouterr().out.splitlines()]
+    assert len(losses) == 30
+    assert losses[-1] < 0.8 * losses[0]
+
+
+def test_a_methods_own_parameters_are_trained_too() -> None:
+    method = build("role", partial=True)
+    before = [parameter.detach().clone() for parameter in method.parameters()]
+    start(method, recipe(linear_init=1))
+    for old, new in zip(before, method.parameters(), strict=True):
+        assert (old != new).all()
+
+
+def test_a_loss_that_is_not_finite_stops_with_its_place() -> None:
+    with pytest.raises(FloatingPointError, match="linear_init, epoch 2: the loss of method spy is nan; a lower train"):
+        start(Spy([1.0] * 7 + [float("nan")]), recipe(linear_init=3))  # 5 steps an epoch
+
+
+def test_fit_starts_from_it() -> None:
+    def fit(**changes: object) -> tuple[np.ndarray, list[tuple[int, int]]]:
+        spy, (train, validation), plan = Spy(), data(), recipe(epochs=1, **changes)
+        training.seed_everything(0)
+        model = Classifier(plan.backbone, L)
+        training.fit(model, spy, train, validation, plan, 0)
+        return model.head.weight.detach().numpy(), [len(batch.index) for _, batch, _ in spy.batches]
+
+    plain, steps = fit()
+    started, more = fit(linear_init=4)
+    assert len(steps) == 5
+    assert len(more) == 25
+    # Adam moves a weight by at most about its rate in a step.
+    assert np.abs(plain - started).max() > 5 * 1e-3
