@@ -16,6 +16,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.memory import peak
 from mlml.datasets.coco2014 import ANNOTATIONS, label_table
 from mlml.datasets.members import ZipMembers
 
@@ -84,8 +85,7 @@ def main() -> None:
         total = path.stat().st_size
         print(f"files of {' and '.join(f'{size / MB:.0f}' for size in sizes)} MB, archive {total / MB:.0f} MB")
         subprocess.run([sys.executable, "-m", "benchmarks.coco_annotations", "--read", str(path)], check=True)
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    print(f"{peak / MB:.0f} MB of memory at most")
+    print(f"{peak(resource.RUSAGE_CHILDREN) / MB:.0f} MB of memory at most")
 
 
 if __name__ == "__main__":

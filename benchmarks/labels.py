@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.memory import peak
 from mlml import corruption, datasets, table
 from mlml.settings import Setting
 
@@ -66,8 +67,7 @@ def main() -> None:
     if arguments.step:
         started = time.perf_counter()
         STEPS[arguments.step](arguments.folder, arguments.rows, arguments.classes)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        print(json.dumps({"seconds": time.perf_counter() - started, "peak": peak}))
+        print(json.dumps({"seconds": time.perf_counter() - started, "peak": peak(resource.RUSAGE_SELF)}))
         return
     cells = arguments.rows * arguments.classes
     print(f"{arguments.rows:,} rows, {arguments.classes:,} classes: {cells / GB:.2f} GB at a byte a label")

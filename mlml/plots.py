@@ -77,7 +77,7 @@ def label_statistics(observed: Table) -> Figure:
         (lb.ABSENT, "absent", BLUE),
         (lb.UNKNOWN, "unknown", GREY),
     ):
-        counts = (observed.labels == value).sum(0)
+        counts = lb.count(observed.labels, value, axis=0)
         axes.barh(observed.classes, counts, left=left, color=color, label=f"{name}: {counts.sum()}")
         left += counts
     axes.invert_yaxis()

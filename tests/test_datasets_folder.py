@@ -1,6 +1,7 @@
 """A user's own folder: what it may look like, and all that is wrong with it said at once."""
 
 import csv
+import os
 from pathlib import Path
 
 import numpy as np
@@ -243,6 +244,15 @@ def test_hints_for_names_that_are_nearly_right(tmp_path: Path) -> None:
         "row 4: image 'images/a\u0308.png' is missing; there is '\u00e4.png', which differs in Unicode form",
         f"row 5: image '{'x' * 300}' is missing",
     ]
+
+
+def test_a_folder_is_listed_once_however_many_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = brought(tmp_path, table_of(*(f"images/{name}.jpg" for name in "abcdefgh")))
+    listed: list[Path] = []
+    listdir = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: listed.append(path) or listdir(path))
+    assert fault(root).count("is missing") == 8
+    assert [path for path in listed if path == root / "images"] == [root / "images"]
 
 
 def test_names_that_are_not_ascii(tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from mlml import plugins
 from mlml.datasets.source import Source
+from mlml.images import Storage
 from mlml.params import Section, parse_options
 
 __all__ = ["Layout", "Source", "names", "read"]
@@ -27,7 +28,7 @@ class Layout(Section):
 
     reader: str
     image_size: Annotated[int, Field(ge=8)]
-    storage: Literal["rows", "encoded"] = "rows"
+    storage: Storage = "rows"
     options: dict[str, Any] = Field(default_factory=dict)
 
 

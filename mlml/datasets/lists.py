@@ -6,18 +6,14 @@ What a list says about the classes that are not in it cannot be seen from the ta
 
 from array import array
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 
 from mlml import labels as lb
 from mlml.datasets.source import Source
-from mlml.datasets.userfiles import STATES, Given, State, below, source
+from mlml.datasets.userfiles import STATES, Classes, Given, State, Text, below, source
 from mlml.progress import say
 from mlml.sheet import Sheet, open_sheet
-
-_Text = Annotated[str, Field(min_length=1)]
 
 
 def read(
@@ -26,10 +22,10 @@ def read(
     *,
     unlisted: State,
     labels: str = "labels.csv",
-    column: _Text = "labels",
-    separator: _Text = ";",
-    absent_column: _Text | None = None,
-    classes: Annotated[list[_Text], Field(min_length=1)] | None = None,
+    column: Text = "labels",
+    separator: Text = ";",
+    absent_column: Text | None = None,
+    classes: Classes | None = None,
     upright: bool = True,
 ) -> Source:
     """Read a table of label lists in `folder`; rows are sorted by image.

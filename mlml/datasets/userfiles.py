@@ -2,11 +2,13 @@
 
 import os
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from mlml import labels as lb
 from mlml.datasets.source import Source
@@ -15,6 +17,8 @@ from mlml.faults import raise_faults
 from mlml.table import Table
 
 State = Literal["absent", "unknown"]
+Text = Annotated[str, Field(min_length=1)]
+Classes = Annotated[list[Text], Field(min_length=1)]
 STATES = {"present": lb.PRESENT, "absent": lb.ABSENT, "unknown": lb.UNKNOWN}
 _SPLITS = {
     **dict.fromkeys(("train", "training"), "train"),
@@ -105,6 +109,7 @@ def _image_faults(given: Given, split: list[str] | None) -> list[tuple[str, str]
     found = []
     root = given.root.resolve()
     first: dict[Path, int] = {}
+    listed = cache(_names_by_form)
     for i, (place, image) in enumerate(zip(given.places, given.images, strict=True)):
         name = image.replace("\0", "\ufffd")  # no file name has a NUL; asking for one is another error
         path, named = given.root / name, Path(os.path.normpath(root / name))
@@ -119,7 +124,7 @@ def _image_faults(given: Given, split: list[str] | None) -> list[tuple[str, str]
         elif not in_cache and not real.is_relative_to(root):
             found.append((place, f"image {image!r} is a link that leads out of {given.root}, to {real}; copy the file"))
         elif not os.path.isfile(real):  # unlike is_file(), takes a name that is too long
-            found.append((place, f"image {image!r} is missing{_hint(path)}"))
+            found.append((place, f"image {image!r} is missing{_hint(path, listed)}"))
     return found
 
 
@@ -136,19 +141,26 @@ def _in_dvc_cache(path: Path) -> bool:
     return path.parts[-4:-2] == ("files", "md5")
 
 
-def _hint(path: Path) -> str:
+def _hint(path: Path, listed: Callable[[Path], dict[str, str]]) -> str:
     """Why a file may seem to be missing."""
     if os.path.isdir(path) or os.path.islink(path):
         return ": it is a folder" if os.path.isdir(path) else ": it is a link that leads nowhere"
     other = path.parent / path.name.replace("\\", "/")
     if "\\" in path.name and os.path.isfile(other):
         return "; write its path with / instead of \\"
-    names = os.listdir(path.parent) if os.path.isdir(path.parent) else []
-    for how, key in (("Unicode form", _nfc), ("upper and lower case", lambda name: _nfc(name).casefold())):
-        for name in names:
-            if key(name) == key(path.name):
-                return f"; there is {name!r}, which differs in {how}"
-    return ""
+    wanted = _nfc(path.name)
+    names = listed(path.parent)
+    name = names.get(wanted) or names.get(wanted.casefold())
+    if name is None:
+        return ""
+    how = "Unicode form" if _nfc(name) == wanted else "upper and lower case"
+    return f"; there is {name!r}, which differs in {how}"
+
+
+def _names_by_form(folder: Path) -> dict[str, str]:
+    """The names in a folder by their normal form, and where that is free by the same in lower case."""
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return {**{_nfc(name).casefold(): name for name in names}, **{_nfc(name): name for name in names}}
 
 
 def _nfc(name: str) -> str:

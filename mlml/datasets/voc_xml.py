@@ -7,20 +7,18 @@ be said in the options: the objects of all classes may have been marked, or thos
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path, PurePath
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
-from pydantic import Field
 
 from mlml import labels as lb
 from mlml.datasets.source import Source
-from mlml.datasets.userfiles import STATES, Given, State, below, source
+from mlml.datasets.userfiles import STATES, Classes, Given, State, below, source
 
 LISTS = {"train.txt": "train", "val.txt": "val", "test.txt": "test"}
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 _MAIN = "ImageSets/Main"
-_Text = Annotated[str, Field(min_length=1)]
 
 
 class _Annotation(NamedTuple):
@@ -40,7 +38,7 @@ def read(
     images: str = "JPEGImages",
     splits: str = _MAIN,
     difficult: Literal["present", "absent", "unknown"] = "absent",
-    classes: Annotated[list[_Text], Field(min_length=1)] | None = None,
+    classes: Classes | None = None,
     upright: bool = True,
 ) -> Source:
     """Read the XML files in a folder below `folder`; rows are sorted by image.
