@@ -10,35 +10,53 @@ SCORES = ["mAP", "std", "lowest", "highest"]
 _ABOUT = {"Experiment", "rev", "typ", "Created", "parent", "State", "Executor"}
 
 
-def summarise(experiments: pd.DataFrame) -> pd.DataFrame:
-    """Mean and spread of the test mAP over the seeds of each data set, setting and method.
-
-    Where runs with the same axes and seed differ in another parameter, that parameter becomes a column, and its
-    values are not mixed. One run that is listed under several names counts once.
+def finished(experiments: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The runs that have a result, each once, and the names of the parameters, with their sections.
 
     Args:
-        experiments: what ``dvc exp show --csv`` prints, one row an experiment. Rows without a result are left out.
-
-    Returns:
-        one row a data set, setting and method, the best first within each setting: seeds, mAP (mean), std (sample
-        standard deviation; NaN for one seed), lowest and highest; in percent.
+        experiments: what ``dvc exp show --csv`` prints, one row an experiment. A run that is listed under several
+            names counts once. DVC writes "!" for the metrics of a run whose file is missing.
 
     Raises:
-        ValueError: a column is missing, there is no finished experiment, or two runs with the same parameters
-            have different results.
+        ValueError: a column is missing, or there is no finished experiment.
     """
     missing = [column for column in (*RUN, "seed", "mAP") if column not in experiments]
     if missing:
         raise ValueError(f"no column {missing[0]!r}: this is not the output of `dvc exp show --csv`")
     columns = [str(column) for column in experiments]
     what = [column for column in columns if column not in _ABOUT and "/" not in column]
-    done = experiments.dropna(subset=["mAP"]).drop_duplicates(what)
+    scores = pd.to_numeric(experiments["mAP"], errors="coerce")
+    done = experiments.assign(mAP=scores).dropna(subset=["mAP"]).drop_duplicates(what)
     if done.empty:
         raise ValueError("no experiment has a test mAP yet; `dvc exp run` makes one")
-    groups = done.groupby([*RUN, "seed"])
     # A parameter's name has a section; what has none is an axis or a metric.
-    others = [column for column in what if "." in column and (groups[column].nunique(dropna=False) > 1).any()]
-    keys = [*RUN, *others]
+    return done, [column for column in what if "." in column]
+
+
+def varied(runs: pd.DataFrame, parameters: list[str], groups: list[str]) -> list[str]:
+    """Those of the `parameters` in which runs of the same `groups` differ."""
+    grouped = runs.groupby(groups, dropna=False)
+    return [column for column in parameters if (grouped[column].nunique(dropna=False) > 1).any()]
+
+
+def summarise(experiments: pd.DataFrame) -> pd.DataFrame:
+    """Mean and spread of the test mAP over the seeds of each data set, setting and method.
+
+    Where runs with the same axes and seed differ in another parameter, that parameter becomes a column, and its
+    values are not mixed.
+
+    Args:
+        experiments: see `finished`. Rows without a result are left out.
+
+    Returns:
+        one row a data set, setting and method, the best first within each setting: seeds, mAP (mean), std (sample
+        standard deviation; NaN for one seed), lowest and highest; in percent.
+
+    Raises:
+        ValueError: as `finished`, or two runs with the same parameters have different results.
+    """
+    done, parameters = finished(experiments)
+    keys = [*RUN, *varied(done, parameters, [*RUN, "seed"])]
     twice = done[done.duplicated([*keys, "seed"], keep=False)]
     if len(twice):
         run = ", ".join(f"{key} {twice[key].iloc[0]}" for key in [*keys, "seed"])

@@ -5,7 +5,6 @@ the stage prepare wrote for that data set; ``--update docs/results.md`` puts the
 """
 
 import argparse
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,11 +14,11 @@ import pandas as pd
 
 from mlml import corruption, table
 from mlml.settings import Setting
+from paper import marks
 
 PUBLISHED = Path(__file__).with_suffix(".csv")
 NAMES = {"voc2012": "Pascal VOC 2012", "coco2014": "MS-COCO 2014", "nuswide": "NUS-WIDE"}
 COUNTS = ("positives", "negatives")
-BEGIN, END = "<!-- statistics: begin -->", "<!-- statistics: end -->"
 
 
 def compare(tables: Mapping[str, Path], seed: int = 0) -> pd.DataFrame:
@@ -79,19 +78,6 @@ def markdown(rows: pd.DataFrame) -> str:
     return "\n".join(lines).strip()
 
 
-def update(file: Path, text: str) -> None:
-    """Put `text` between the two marks in `file`.
-
-    Raises:
-        ValueError: the marks are not there.
-    """
-    whole = file.read_text("utf-8")
-    new, count = re.subn(f"(?s){BEGIN}.*{END}", lambda _: f"{BEGIN}\n{text}\n{END}", whole)
-    if count != 1:
-        raise ValueError(f"{file}: the marks {BEGIN} and {END} must be there once")
-    file.write_text(new, "utf-8")
-
-
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m paper.statistics", description=__doc__.partition("\n\n")[0])
@@ -101,7 +87,7 @@ def main() -> None:
     try:
         named = dict(word.split("=", 1) for word in arguments.tables)
         text = markdown(compare({name: Path(file) for name, file in named.items()}))
-        print(text) if arguments.update is None else update(arguments.update, text)
+        print(text) if arguments.update is None else marks.update(arguments.update, "statistics", text)
     except (ValueError, OSError) as error:
         sys.exit(f"statistics: {error}")
 

@@ -2,12 +2,9 @@
 
 from pathlib import Path
 
-import torch
-
-from mlml import images, inference, methods, model, recipe, table, training
+from mlml import experiment, images, model, recipe, table
 from mlml.history import History
 from mlml.params import parse
-from mlml.trajectories import Recorder
 from stages import parameters, run
 
 
@@ -16,24 +13,13 @@ def main(images_folder: Path, labels_file: Path, observed_file: Path, folder: Pa
     params = parameters("train")
     plan = recipe.resolve(params["training"], params["train"], f"datasets/{params['dataset']}/dataset.yaml")
     axes = parse(recipe.Run, {key: params[key] for key in recipe.Run.model_fields}, "")
-    device = inference.device_for(axes.device)
     prepared, labels, observed = images.open_images(images_folder), table.read(labels_file), table.read(observed_file)
-    train = inference.examples(prepared, labels, "train")
-    if observed.images != labels.take(train.rows).images:
+    if observed.images != labels.take(labels.rows("train")).images:
         raise ValueError(f"{observed_file} is not about the training images of {labels_file}: run `dvc repro`")
-
-    training.seed_everything(axes.seed)
-    classifier = model.Classifier(plan.backbone, len(labels.classes))
-    model.check_size(classifier, prepared.size)
-    model.load_backbone(classifier, plan.weights)
-    known = methods.TrainLabels(torch.from_numpy(observed.labels), plan.prior, plan.epochs)
-    method = methods.build(axes.method, known, params["methods"][axes.method]).to(device)
-    classifier.to(device)
-    recorder = Recorder(len(train.rows), len(labels.classes), axes.seed, method, device)
-
-    train = train._replace(labels=observed.labels)
-    validation = inference.examples(prepared, labels, "validation")
-    best = training.fit(classifier, method, train, validation, plan, axes.seed, recorder, History(history_file))
+    options = params["methods"][axes.method]
+    classifier, best, recorder = experiment.train(
+        prepared, labels, observed.labels, plan, axes, options, History(history_file)
+    )
     folder.mkdir(parents=True, exist_ok=True)
     about = {"classes": labels.classes, "method": axes.method, **best._asdict()}
     model.save(classifier, folder / "weights.safetensors", about)

@@ -8,7 +8,7 @@ import pytest
 from mlml import table
 from mlml.datasets import voc2012
 from mlml.datasets.split import validation_split
-from paper import statistics
+from paper import marks, statistics
 from tests.shared import DATA, coco_labels, needs_data
 from tests.test_architecture import ROOT
 
@@ -33,7 +33,7 @@ def test_the_documented_table(tmp_path: Path) -> None:
     assert verdicts[12:16] == ["exact"] * 4
     assert verdicts[16:] == ["not compared"] * 5
     written = (ROOT / "docs/results.md").read_text()
-    assert f"{statistics.BEGIN}\n{statistics.markdown(rows)}\n{statistics.END}" in written
+    assert marks.marked("statistics", statistics.markdown(rows)) in written
 
 
 def small(path: Path, labels: np.ndarray) -> dict[str, Path]:
@@ -53,9 +53,3 @@ def test_a_difference_is_said(tmp_path: Path) -> None:
 def test_wrong_input(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'voc' is no data set of the paper; they are voc2012, coco2014, nuswide"):
         statistics.compare({"voc": tmp_path})
-    (tmp_path / "page.md").write_text(f"{statistics.BEGIN}")
-    with pytest.raises(ValueError, match="must be there once"):
-        statistics.update(tmp_path / "page.md", "x")
-    (tmp_path / "page.md").write_text(f"a\n{statistics.BEGIN}\nold\n{statistics.END}\nb")
-    statistics.update(tmp_path / "page.md", r"new \1")
-    assert (tmp_path / "page.md").read_text() == f"a\n{statistics.BEGIN}\nnew \\1\n{statistics.END}\nb"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from mlml.selection import select
 from tests.test_architecture import ROOT
 from tests.workspace import Workspace, small_coco, small_nuswide, small_voc
 
@@ -226,8 +227,29 @@ def test_experiments_are_reproducible_and_can_be_compared(tmp_path: Path) -> Non
     assert clone.executed("repro", "--force", "--no-run-cache") == ALL
     assert clone.metrics() == first
 
-    assert clone.executed("exp", "run", "-S", "setting=spl", "-S", "train.lr=1e-4", "-n", "second") == ALL[2:]
-    assert clone.get("params.yaml", "train.lr") == 1e-4
+    # A grid in the queue, its winner by validation, and the same runs by `paper.runs`.
+    grid = ["-S", "setting=spl", "-S", "train.lr=1e-4,1e-3"]
+    clone.git("config", "user.name", "test")
+    clone.git("config", "user.email", "test@localhost")
+    clone.dvc("exp", "run", "--queue", "-n", "second", *grid)
+    clone.dvc("exp", "run", "--run-all")
+    show = clone.run("sh", "-c", "dvc exp show --csv --hide-workspace 2>/dev/null > ../experiments.csv")
+    assert show.returncode == 0, show.stdout
+    experiments = pd.read_csv(clone.folder / "../experiments.csv").query("setting == 'spl'")
+    assert sorted(experiments["train.lr"]) == [1e-4, 1e-3]
+    best = experiments.loc[experiments["validation_mAP"].idxmax()]
+    winner = select(experiments).iloc[0]
+    assert (winner["train.lr"], winner["mAP"], winner["candidates"]) == (best["train.lr"], best["mAP"], 2)
+
+    runs = clone.run("python", "-m", "paper.runs", "../runs.csv", *grid)
+    assert runs.returncode == 0, runs.stdout
+    scores = ["train.lr", "validation_mAP", "best_epoch", "mAP"]
+    rows = pd.read_csv(clone.folder / "../runs.csv")
+    found, expected = (table.sort_values("train.lr")[scores].to_numpy().tolist() for table in (rows, experiments))
+    assert found == expected
+
+    clone.dvc("exp", "apply", best["Experiment"])
+    assert clone.get("params.yaml", "train.lr") == best["train.lr"]
     changes = json.loads(clone.dvc("metrics", "diff", "--json"))
     assert changes["metrics/test.json"]["mAP"].keys() >= {"old", "new", "diff"}
     assert changes["metrics/labels.json"]["positives"]["diff"] < 0

@@ -54,3 +54,12 @@ def test_two_results_of_one_run_are_refused() -> None:
     other = ROWS.iloc[[0]].assign(mAP=55.0)
     with pytest.raises(ValueError, match=r"two runs of dataset digits, .* seed 0 have mAP 60\.0 and 55\.0"):
         summarise(pd.concat([ROWS, other], ignore_index=True))
+
+
+def test_a_missing_metrics_file_is_no_result() -> None:
+    """In a clone without metrics/test.json DVC prints "!" for the workspace."""
+    rows = ROWS.astype({"mAP": object})
+    rows.loc[0, "mAP"] = "!"
+    table = summarise(rows)
+    assert table["mAP"].dtype == float
+    assert table.set_index(["dataset", "method"]).loc[("digits", "an"), "seeds"] == 1

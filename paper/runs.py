@@ -1,0 +1,207 @@
+"""Many runs on one prepared data set, several at a time on one device.
+
+``python -m paper.runs RESULTS.csv -S setting=pol_02,spl -S method=an,bce -S seed=0,1 -S train.lr=1e-3,3e-4 --jobs 8``
+
+Names and values are those of ``dvc exp run --queue -S``, and so are the numbers: a run computes what the stages
+corrupt, train and evaluate do, but a process does one run after the other, and neither weights nor figures are kept.
+The data set is that of params.yaml, and its images must be there (``dvc repro prepare``). RESULTS.csv has the columns
+of ``dvc exp show --csv`` that say what was run and what came out, for `mlml.results`, `mlml.selection` and
+`paper.tables`. A row is written when its run is done, and a run that has a row is not done again: an interrupted
+command goes on where it was.
+"""
+
+import argparse
+import csv
+import itertools
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import yaml
+
+from mlml import corruption, experiment, images, inference, methods, recipe, table
+from mlml.evaluation import DECIMALS, evaluate
+from mlml.params import DATASET, PARAMS, parse, read_sections
+from mlml.settings import Setting
+from mlml.threads import cores
+
+KEYS = ["dataset", "setting", "method", "method.options", "seed", "corrupt.seed"]
+KEYS += [f"train.{name}" for name in recipe.Recipe.model_fields]
+FOUND = ["validation_mAP", "best_epoch", "mAP", "seconds"]
+Grid = Mapping[str, list[Any]]
+
+
+class Job(NamedTuple):
+    """One run: the cells of its row that say what it is, and its parameters."""
+
+    key: tuple[str, ...]
+    axes: recipe.Run
+    plan: recipe.Recipe
+    setting: Setting
+    corrupt_seed: int
+    options: dict[str, Any]
+
+
+def grid_of(words: Iterable[str]) -> Grid:
+    """The grid of words ``name=value,value,...``."""
+    grid = {}
+    for word in words:
+        name, equals, values = word.partition("=")
+        if not equals:
+            raise ValueError(f"-S {word}: must be name=value or name=value,value,...")
+        grid[name.removeprefix("+")] = [yaml.safe_load(value) for value in values.split(",")]
+    return grid
+
+
+def read_grids(file: Path) -> list[Grid]:
+    """The grids of a YAML file: a list of ``name: [value, ...]``."""
+    grids = yaml.safe_load(file.read_text("utf-8"))
+    if not isinstance(grids, list) or not all(isinstance(v, list) for grid in grids for v in grid.values()):
+        raise ValueError(f"{file}: must be a list of grids, each of lines 'name: [value, ...]'")
+    return grids
+
+
+def jobs_of(grid: Grid) -> Iterator[Job]:
+    """Every combination of a grid's values, the last name's changing fastest.
+
+    Raises:
+        ValueError: a parameter is unknown, or a value not allowed.
+    """
+    for values in itertools.product(*grid.values()):
+        yield make_job(dict(zip(grid, map(_number, values), strict=True)))
+
+
+def _number(value: Any) -> Any:
+    """A number where YAML 1.1 sees a string, as in 3e-4."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def make_job(changes: Mapping[str, Any]) -> Job:
+    """The run of params.yaml with these values instead."""
+    params = read_sections(Path("params.yaml"), PARAMS)
+    if "dataset" in changes:
+        raise ValueError(
+            "-S dataset: the prepared data set is that of params.yaml; change it there and `dvc repro prepare`"
+        )
+    for name, value in changes.items():
+        *sections, last = name.split(".")
+        place = params
+        for section in sections:
+            place = place.get(section, {})
+        # A preset, such as an ablation, has options that params.yaml does not list.
+        if (last not in place and sections[:1] != ["methods"]) or sections[:1] in (["prepare"], ["plot"]):
+            raise ValueError(f"-S {name}: no parameter of a run")
+        place[last] = value
+    axes = parse(recipe.Run, {key: params[key] for key in recipe.Run.model_fields}, "")
+    file = Path(f"datasets/{params['dataset']}/dataset.yaml")
+    plan = recipe.resolve(read_sections(file, DATASET).get("training"), params["train"], str(file))
+    setting = Setting.parse(params["setting"])
+    corrupt_seed = parse(corruption.CorruptParams, params["corrupt"], "corrupt").seed
+    if axes.method not in params["methods"]:
+        raise ValueError(f"method: {axes.method!r} is not allowed; it must be one of {', '.join(methods.names())}")
+    own = f"methods.{axes.method}."
+    changed = {name.removeprefix(own): value for name, value in changes.items() if name.startswith(own)}
+    text = " ".join(f"{name}={value}" for name, value in sorted(changed.items()))
+    key = (params["dataset"], setting, axes.method, text, axes.seed, corrupt_seed, *plan.model_dump().values())
+    return Job(
+        tuple("" if cell is None else str(cell) for cell in key),
+        axes,
+        plan,
+        setting,
+        corrupt_seed,
+        params["methods"][axes.method] or {},
+    )
+
+
+def run(job: Job, data: Path) -> dict[str, Any]:
+    """What the stages corrupt, train and evaluate compute: the cells `FOUND`."""
+    started = time.monotonic()
+    labels, prepared = table.read(data / "labels.csv"), images.open_images(data / "images")
+    train = labels.labels[labels.rows("train")]
+    observed = corruption.corrupt(train, job.setting, job.corrupt_seed)
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
+        trained = experiment.train(prepared, labels, observed, job.plan, job.axes, job.options)
+    test = inference.examples(prepared, labels, "test")
+    summary, _ = evaluate(labels.classes, test.labels, inference.predict(trained.classifier, test))
+    validation, seconds = round(trained.best.validation_mAP, DECIMALS), round(time.monotonic() - started, 1)
+    return dict(zip(FOUND, (validation, trained.best.epoch, summary["mAP"], seconds), strict=True))
+
+
+def _start(jobs: int) -> None:
+    os.environ["TQDM_DISABLE"] = "1"  # the lines of many bars would mix
+    torch.set_num_threads(max(1, cores() // jobs))
+
+
+def _work(task: tuple[Job, Path]) -> tuple[Job, dict[str, Any] | str]:
+    try:
+        return task[0], run(*task)
+    except (ValueError, OSError, FloatingPointError) as error:
+        return task[0], str(error)
+
+
+def done(file: Path) -> set[tuple[str, ...]]:
+    """The keys of the rows of `file`.
+
+    Raises:
+        ValueError: the file has other columns.
+    """
+    if not file.exists():
+        return set()
+    with file.open(newline="", encoding="utf-8") as lines:
+        rows = csv.DictReader(lines)
+        if rows.fieldnames != [*KEYS, *FOUND]:
+            raise ValueError(f"{file} has other columns; name another file")
+        return {tuple(row[name] for name in KEYS) for row in rows}
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m paper.runs", description=__doc__.partition("\n\n")[0])
+    parser.add_argument("results", type=Path, metavar="RESULTS.csv")
+    parser.add_argument("-S", dest="words", action="append", default=[], metavar="NAME=VALUE,...")
+    parser.add_argument("--grid", type=Path, metavar="FILE", help="a YAML list of grids, each: name: [value, ...]")
+    parser.add_argument("--data", type=Path, default=Path("data"), help="where labels.csv and images/ are; data")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    arguments = parser.parse_args()
+    try:
+        grids = read_grids(arguments.grid) if arguments.grid else [{}]
+        words, known = grid_of(arguments.words), done(arguments.results)
+        wanted = {job.key: job for grid in grids for job in jobs_of({**grid, **words}) if job.key not in known}
+        failed = run_all([*wanted.values()], arguments.data, arguments.jobs, arguments.results)
+    except (ValueError, OSError) as error:
+        sys.exit(f"runs: {error}")
+    if failed:
+        sys.exit(f"runs: {failed} of {len(wanted)} runs have no result")
+
+
+def run_all(jobs: list[Job], data: Path, at_a_time: int, results: Path) -> int:
+    """Do the runs, and add a row for each to `results` when it is done; returns how many failed."""
+    failed, new = 0, not results.exists()
+    pool = multiprocessing.get_context("spawn").Pool(min(at_a_time, len(jobs)) or 1, _start, (at_a_time,))
+    with results.open("a", newline="", encoding="utf-8") as file, pool:
+        writer = csv.DictWriter(file, [*KEYS, *FOUND])
+        if new:
+            writer.writeheader()
+        for number, (job, found) in enumerate(pool.imap_unordered(_work, [(job, data) for job in jobs]), 1):
+            about = f"{number}/{len(jobs)} {' '.join(filter(None, job.key[:5]))}"
+            if isinstance(found, str):
+                failed += 1
+                print(f"{about}: {found}", file=sys.stderr, flush=True)
+            else:
+                writer.writerow(dict(zip(KEYS, job.key, strict=True)) | found)
+                file.flush()
+                print(f"{about}: validation {found['validation_mAP']:.2f}, test {found['mAP']:.2f}", flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    main()

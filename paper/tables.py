@@ -1,0 +1,114 @@
+"""Methods by settings: what `paper.runs`, or ``dvc exp show --csv``, gave, as one table in Markdown.
+
+``python -m paper.tables RESULTS.csv --update docs/results.md photos``
+
+A method has one row, with the hyper-parameters that win on validation (`mlml.selection`); with other options than its
+defaults it has another. A cell is the mean test mAP over the seeds, with the sample standard deviation.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from mlml.results import finished
+from mlml.selection import remarks, select
+from mlml.settings import Setting
+from paper import marks
+
+KINDS = ("fol", "as_is", "pol", "ppl", "spl")
+OPTIONS = "method.options"
+
+
+def wide(runs: pd.DataFrame, metric: str = "mAP") -> tuple[pd.DataFrame, list[str]]:
+    """The table, and what to know about it.
+
+    A method's hyper-parameters are chosen once for all settings, on those settings and seeds that all of its candidates
+    were run in.
+
+    Args:
+        runs: one row a run, of one data set.
+        metric: "mAP" (test) or "validation_mAP".
+
+    Returns:
+        one row a method, the best first, and a column a setting, most labels first; cells are text.
+
+    Raises:
+        ValueError: as `mlml.selection.select`, or the runs are of several data sets.
+    """
+    done, parameters = finished(runs)
+    if done["dataset"].nunique() > 1:
+        raise ValueError(f"runs of several data sets: {', '.join(sorted(done['dataset'].unique()))}")
+    if OPTIONS in done:
+        done["method"] = (done["method"] + " " + done[OPTIONS].astype(object).fillna("")).str.strip()
+        done = done.drop(columns=OPTIONS)
+        parameters = [name for name in parameters if name != OPTIONS]
+    chosen, notes = [], []
+    for _, own in done.groupby("method"):
+        varied = [name for name in parameters if own[name].nunique(dropna=False) > 1 and name != "corrupt.seed"]
+        choice = select(_shared(own, varied), over_settings=True) if varied else None
+        if choice is not None:
+            notes += remarks(choice)
+            for name in varied:
+                value = choice[name].iloc[0]
+                own = own[own[name].isna() if pd.isna(value) else own[name] == value]
+        chosen.append(own)
+    best = pd.concat(chosen)
+    scores = best.groupby(["method", "setting"])[metric].agg(["mean", "std", "count"])
+    # By the mean over the settings that all have: otherwise who was run in easy ones alone would come first.
+    order = scores["mean"].unstack().dropna(axis=1).mean(axis=1).sort_values(ascending=False, kind="stable").index
+    cells = scores.apply(_cell, axis=1).unstack().fillna("")
+    settings = sorted(cells.columns, key=_strength)
+    return cells.loc[order, settings], notes
+
+
+def _shared(runs: pd.DataFrame, varied: list[str]) -> pd.DataFrame:
+    """The runs in those settings and seeds in which every candidate was run."""
+    where = ["setting", "seed"]
+    counts = runs.groupby(where)[varied].transform(lambda column: column.nunique(dropna=False))
+    everywhere = runs[varied].nunique(dropna=False)
+    return runs[(counts == everywhere).all(axis=1)]
+
+
+def _cell(scores: pd.Series) -> str:
+    mean, spread, count = scores
+    return f"{mean:.1f}" if count == 1 else f"{mean:.1f} ± {spread:.1f}"
+
+
+def _strength(name: str) -> tuple[int, float]:
+    """fol first, then pol, ppl and spl, more labels before fewer."""
+    setting = Setting.parse(name)
+    return KINDS.index(setting.kind), -float(setting.rate or 0)
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """The table of `wide` as Markdown."""
+    lines = [f"| method | {' | '.join(table.columns)} |", "|---" + "|--:" * table.shape[1] + "|"]
+    lines += [
+        f"| {' | '.join([str(name), *map(str, row)])} |"
+        for name, row in zip(table.index, table.to_numpy(), strict=True)
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m paper.tables", description=__doc__.partition("\n\n")[0])
+    parser.add_argument("results", type=Path, nargs="+", metavar="RESULTS.csv")
+    parser.add_argument("--validation", action="store_true", help="validation mAP instead of test mAP")
+    parser.add_argument("--update", nargs=2, metavar=("PAGE", "PART"), help="put the table between the marks of PART")
+    arguments = parser.parse_args()
+    try:
+        runs = pd.concat([pd.read_csv(file) for file in arguments.results])
+        table, notes = wide(runs, "validation_mAP" if arguments.validation else "mAP")
+        text = markdown(table)
+        print(text) if arguments.update is None else marks.update(Path(arguments.update[0]), arguments.update[1], text)
+    except (ValueError, OSError) as error:
+        sys.exit(f"tables: {error}")
+    for note in notes:
+        print(f"look at: {note}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

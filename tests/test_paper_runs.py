@@ -1,0 +1,96 @@
+"""What is to be run, and what is left of it; that a run gives what the pipeline gives is shown in test_pipeline."""
+
+from pathlib import Path
+
+import pytest
+
+from mlml import methods
+from paper import runs
+from tests.test_architecture import ROOT
+
+
+@pytest.fixture(autouse=True)
+def _in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def jobs(*words: str) -> list[runs.Job]:
+    return list(runs.jobs_of(runs.grid_of(words)))
+
+
+def test_a_grid_is_every_combination() -> None:
+    found = jobs("setting=spl,pol_02", "method=an,bce", "train.lr=1e-3,0.01", "seed=3")
+    assert [(str(job.setting), job.axes.method, job.plan.lr) for job in found[:3]] == [
+        ("spl", "an", 1e-3),
+        ("spl", "an", 0.01),
+        ("spl", "bce", 1e-3),
+    ]
+    assert len({job.key for job in found}) == 8
+    assert {job.axes.seed for job in found} == {3}
+
+
+def test_without_changes_it_is_the_run_of_params_yaml() -> None:
+    (job,) = jobs()
+    cells = dict(zip(runs.KEYS, job.key, strict=True))
+    assert cells["dataset"] == "digits"
+    assert (cells["setting"], cells["method"], cells["method.options"]) == ("pol_02", "pseudo_label", "")
+    assert (cells["train.backbone"], cells["train.lr"], cells["train.linear_init"]) == ("resnet10t", "0.001", "0")
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_a_methods_own_options(name: str) -> None:
+    (job,) = jobs(f"method={name}")
+    assert job.key[3] == ""
+    (job,) = jobs(
+        f"method={name}", f"methods.{name}.alpha=5e-1", "methods.asl.margin=0.1" if name != "asl" else "seed=0"
+    )
+    assert job.key[3] == "alpha=0.5"  # another method's option is not this run's
+    assert job.options["alpha"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("setting", "-S setting: must be name=value"),
+        ("train.momentum=1", "-S train.momentum: no parameter of a run"),
+        ("trian.lr=1", "-S trian.lr: no parameter of a run"),
+        ("plot.dpi=100", "-S plot.dpi: no parameter of a run"),
+        ("dataset=voc2012", "-S dataset: the prepared data set is that of params.yaml"),
+        ("train.lr=-1", "train.lr: -1 is not allowed; must be greater than 0"),
+        ("method=none", "method: 'none' is not allowed; it must be one of an, asl"),
+        ("setting=pol_2", "setting: 'pol_2' is not allowed"),
+    ],
+)
+def test_a_wrong_word_is_refused_before_anything_runs(word: str, message: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        jobs(word)
+    assert message in str(caught.value)
+
+
+def test_grids_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "grid.yaml"
+    file.write_text("- {seed: [0, 1], train.lr: [3e-4]}\n- {setting: [spl]}\n")
+    assert [len(list(runs.jobs_of(grid))) for grid in runs.read_grids(file)] == [2, 1]
+    file.write_text("seed: 0")
+    with pytest.raises(ValueError, match="must be a list of grids"):
+        runs.read_grids(file)
+
+
+def test_rows_that_are_there_are_not_run_again_and_failures_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With no data every run fails; a run with a row is not tried."""
+    results = tmp_path / "runs.csv"
+    one, other = jobs("seed=0,1")
+    assert runs.run_all([one, other], tmp_path, 2, results) == 2
+    assert "labels.csv" in capsys.readouterr().err
+    assert runs.done(results) == set()
+    with results.open("a") as file:
+        file.write(",".join([*one.key, "1", "1", "1", "1"]) + "\n")
+    assert runs.done(results) == {one.key}
+    monkeypatch.setattr("sys.argv", ["runs", str(results), "-S", "seed=0,1", "--data", str(tmp_path)])
+    with pytest.raises(SystemExit, match="runs: 1 of 1 runs have no result"):
+        runs.main()
+    results.write_text("a,b\n")
+    with pytest.raises(ValueError, match="has other columns"):
+        runs.done(results)

@@ -1,0 +1,70 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from paper.marks import marked
+from paper.tables import markdown, wide
+
+
+def runs(method: str, setting: str, scores: list[float], lr: float = 1e-3, options: str | None = None) -> pd.DataFrame:
+    """A row a seed; the validation score is 100 minus the test score."""
+    about = {"dataset": "photos", "setting": setting, "method": method, "method.options": options, "train.lr": lr}
+    rows = [{**about, "seed": seed, "validation_mAP": 100 - s, "mAP": s} for seed, s in enumerate(scores)]
+    return pd.DataFrame(rows)
+
+
+def test_settings_by_strength_methods_by_their_mean_where_all_were_run() -> None:
+    tables = [
+        runs("an", "spl", [30.0]),
+        runs("bce", "spl", [20.0, 24.0]),
+        runs("bce", "fol", [90.0]),
+        runs("an", "pol_02", [10.0]),
+        runs("bce", "pol_02", [15.0]),
+        runs("an", "ppl_04", [1.0]),
+        runs("an", "pol_08", [1.0]),
+    ]
+    table, notes = wide(pd.concat(tables))
+    assert notes == []
+    spread = np.std([20, 24], ddof=1)
+    assert markdown(table).splitlines() == [
+        "| method | fol | pol_08 | pol_02 | ppl_04 | spl |",
+        "|---|--:|--:|--:|--:|--:|",
+        "| an |  | 1.0 | 10.0 | 1.0 | 30.0 |",
+        f"| bce | 90.0 |  | 15.0 |  | 22.0 ± {spread:.1f} |",
+    ]
+
+
+def test_one_learning_rate_for_all_settings_chosen_on_validation_where_all_were_tried() -> None:
+    tried = [runs("an", "spl", [30.0], 1e-3), runs("an", "spl", [40.0], 1e-4)]
+    # The winner on validation, which is the loser in the test, was run elsewhere too.
+    table, _ = wide(pd.concat([*tried, runs("an", "fol", [50.0, 60.0], 1e-3)]))
+    assert table.loc["an"].tolist() == [f"55.0 ± {np.std([50, 60], ddof=1):.1f}", "30.0"]
+    # A candidate that was run in an easier setting only is not favoured by that.
+    table, _ = wide(pd.concat([*tried, runs("an", "fol", [1.0], 1e-4)]))
+    assert table.loc["an"].tolist() == ["30.0"]
+
+
+def test_other_options_are_a_row_of_their_own_and_validation_can_be_shown() -> None:
+    both = pd.concat([runs("asl", "spl", [30.0]), runs("asl", "spl", [40.0], options="gamma_neg=4.0")])
+    table, _ = wide(both)
+    assert table["spl"].to_dict() == {"asl gamma_neg=4.0": "40.0", "asl": "30.0"}
+    assert wide(both, "validation_mAP")[0]["spl"].to_dict() == {"asl": "70.0", "asl gamma_neg=4.0": "60.0"}
+
+
+def test_data_sets_are_not_mixed() -> None:
+    with pytest.raises(ValueError, match="runs of several data sets: digits, photos"):
+        wide(pd.concat([runs("an", "spl", [1.0]), runs("an", "spl", [2.0]).assign(dataset="digits")]))
+
+
+def test_as_a_command(tmp_path: Path) -> None:
+    runs("an", "spl", [30.0]).to_csv(tmp_path / "runs.csv", index=False)
+    (tmp_path / "page.md").write_text(marked("photos", "old"))
+    command = [sys.executable, "-m", "paper.tables", str(tmp_path / "runs.csv"), "--update", str(tmp_path / "page.md")]
+    subprocess.run([*command, "photos"], check=True)
+    assert (tmp_path / "page.md").read_text() == marked("photos", "| method | spl |\n|---|--:|\n| an | 30.0 |")
+    done = subprocess.run([*command, "none"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr.startswith("tables: ")) == (1, True)
