@@ -54,6 +54,29 @@ def initial_pseudo_labels(observed: Tensor, expected: float) -> Tensor:
     return torch.where(observed == UNKNOWN, value[:, None], (observed == PRESENT).float())
 
 
+def matched(predictions: Tensor, unknown: Tensor, total: Tensor) -> Tensor:
+    """Predictions shifted so that those of the unknown labels sum to `total`; goes beyond the paper.
+
+    sigmoid(logit(y^) - b), with the same b for all labels, as for a change of the classes' frequency (Saerens 2002).
+    A classifier that learns from present labels alone, or from weighted ones, predicts too many; a running average of
+    its predictions would then say what it already believes, and eq. `intipse` says how many there are.
+
+    Args:
+        predictions: y^, float [n, L].
+        unknown: bool [n, L].
+        total: scalar, above 0 and below the number of unknown labels; else the predictions are left as they are.
+    """
+    if not 0 < total < unknown.sum():
+        return predictions
+    logits = predictions.clamp(1e-6, 1 - 1e-6).logit()
+    low, high = logits.new_tensor(-30.0), logits.new_tensor(30.0)
+    for _ in range(40):  # bisection: the sum falls with b
+        b = (low + high) / 2
+        above = ((logits - b).sigmoid() * unknown).sum() > total
+        low, high = torch.where(above, b, low), torch.where(above, high, b)
+    return (logits - (low + high) / 2).sigmoid()
+
+
 def running_average(stack: Tensor) -> Tensor:
     """y~ = 1/n sum_k y^^{m-k}: mean of the predictions of the last n epochs (paper, eq. `update`).
 
@@ -179,6 +202,8 @@ class PseudoLabel(Method):
         disturbances: False is the ablation "without disturbances".
         imbalance: False is the ablation "without imbalance design": C1 = C2 = 1.
         weighted: False is the ablation "without weighted loss": L_obs + L_unobs (eq. `bcepse`).
+        match_positives: y^ is shifted by `matched` before it goes on the stack, so that the unknown labels keep the
+            sum of their initial values. Not in the paper.
     """
 
     def __init__(
@@ -200,6 +225,7 @@ class PseudoLabel(Method):
         disturbances: bool = True,
         imbalance: bool = True,
         weighted: bool = True,
+        match_positives: bool = False,
     ) -> None:
         super().__init__()
         observed = train.observed
@@ -217,7 +243,7 @@ class PseudoLabel(Method):
         self.window = range(start_epoch + 1, end_epoch)
         self.d = d
         self.update, self.update_every_epoch, self.disturbances = update, update_every_epoch, disturbances
-        self.weighted, self.epochs = weighted, train.epochs
+        self.weighted, self.epochs, self.match_positives = weighted, train.epochs, match_positives
         counted = imbalance_weights(observed) if imbalance else (1.0, 1.0)
         self.c1, self.c2 = (own if own is not None else ours for own, ours in zip((c1, c2), counted, strict=True))
         self.wants_predictions = update
@@ -225,7 +251,10 @@ class PseudoLabel(Method):
         self.stack: Tensor
         self.filled: Tensor
         self.unknown: Tensor
-        self.register_buffer("pseudo", initial_pseudo_labels(observed, expected_positives(train)))
+        self.total: Tensor  # expected positives among the unknown labels
+        initial = initial_pseudo_labels(observed, expected_positives(train))
+        self.register_buffer("total", initial[observed == UNKNOWN].sum(), persistent=False)
+        self.register_buffer("pseudo", initial)
         self.register_buffer("unknown", observed == UNKNOWN, persistent=False)
         self.register_buffer("stack", torch.zeros(min(stack_size, train.epochs) if update else 0, *observed.shape))
         self.register_buffer("filled", torch.zeros((), dtype=torch.int64))
@@ -245,6 +274,8 @@ class PseudoLabel(Method):
         inside = epoch in self.window
         if predictions is None or not (inside or self.update_every_epoch):
             return
+        if self.match_positives:
+            predictions = matched(predictions, self.unknown, self.total)
         self.stack.copy_(self.stack.roll(1, 0))
         self.stack[0] = predictions
         self.filled.add_(1).clamp_(max=len(self.stack))

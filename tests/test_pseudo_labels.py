@@ -8,6 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy.optimize import brentq
+from scipy.special import expit, logit
 
 from mlml import methods
 from mlml import pseudo_labels as pl
@@ -232,6 +234,32 @@ def test_window_and_running_average_by_hand() -> None:
     states = run_epochs(method, [np.array([[0.5, p]]) for p in (0.9, 0.9, 0.9, 0.01, 0.02, 0.06, 0.9, 0.9)])
     values = [state[0, 1] for state in states]
     assert values == pytest.approx([0.5, 0.5, 0.5, 0.01, 0.015, 0.03, 0.03, 0.03])
+
+
+@given(hnp.arrays(np.float64, (5, 4), elements=st.floats(0.001, 0.999)), st.floats(0.02, 0.98))
+def test_matched_predictions_sum_to_the_expected_positives(plane: np.ndarray, share: float) -> None:
+    unknown = np.arange(20).reshape(5, 4) % 3 > 0
+    total = share * unknown.sum()
+    found = pl.matched(torch.from_numpy(plane), torch.from_numpy(unknown), torch.tensor(total)).numpy()
+    shift = brentq(lambda b: expit(logit(plane[unknown]) - b).sum() - total, -30, 30)
+    np.testing.assert_allclose(found, expit(logit(plane) - shift), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("total", [0.0, 3.0, 4.0])
+def test_no_shift_gives_a_sum_that_cannot_be(total: float) -> None:
+    plane, unknown = torch.tensor([[0.0, 0.2], [0.9, 1.0]]), torch.tensor([[True, True], [True, False]])
+    assert torch.equal(pl.matched(plane, unknown, torch.tensor(total)), plane)
+
+
+def test_match_positives_keeps_the_sum_of_the_initial_values() -> None:
+    """K = 1.5 and one observed positive an image: half a positive among its three unknown labels."""
+    observed = np.array([[1, 0, 0, 0]] * 4, np.int8)
+    method = build(observed, 1.5, match_positives=True, disturbances=False)
+    planes = [np.random.RandomState(epoch).uniform(0.3, 1, observed.shape) for epoch in range(6)]
+    for state in run_epochs(method, planes):
+        assert state[:, 1:].sum() == pytest.approx(2, abs=1e-4)
+    order = [np.argsort(plane[:, 1:], axis=None).tolist() for plane in (method.stack[0].numpy(), planes[5])]
+    assert order[0] == order[1]
 
 
 def test_update_every_epoch_keeps_the_last_three() -> None:
