@@ -183,6 +183,9 @@ def curriculum_weights(epoch: int, epochs: int) -> tuple[float, float]:
 class PseudoLabel(Method):
     """The loss of eq. `fina` with pseudo labels that follow Algorithm 1.
 
+    Where no negative is observed, the defaults of `weighted` and `match_positives` leave the paper: docs/readings.md
+    has the measurements. With True and False it is the paper's method there, too.
+
     Args:
         train: observed labels of the training set; at least one label must be observed.
         alpha: weight of the term that trains predictions towards pseudo labels.
@@ -201,9 +204,11 @@ class PseudoLabel(Method):
             both inside the window.)
         disturbances: False is the ablation "without disturbances".
         imbalance: False is the ablation "without imbalance design": C1 = C2 = 1.
-        weighted: False is the ablation "without weighted loss": L_obs + L_unobs (eq. `bcepse`).
-        match_positives: y^ is shifted by `matched` before it goes on the stack, so that the unknown labels keep the
-            sum of their initial values. Not in the paper.
+        weighted: whether L is eq. `fina`; False is the ablation "without weighted loss": L_obs + L_unobs (eq.
+            `bcepse`). None: where a negative is observed. Elsewhere L_obs knows positives alone, and its weight in
+            the first epochs teaches that all is present. The paper weights everywhere.
+        match_positives: whether y^ is shifted by `matched` before it goes on the stack, so that the unknown labels
+            keep the sum of their initial values. None: where no negative is observed. Not in the paper.
     """
 
     def __init__(
@@ -224,8 +229,8 @@ class PseudoLabel(Method):
         update_every_epoch: bool = False,
         disturbances: bool = True,
         imbalance: bool = True,
-        weighted: bool = True,
-        match_positives: bool = False,
+        weighted: bool | None = None,
+        match_positives: bool | None = None,
     ) -> None:
         super().__init__()
         observed = train.observed
@@ -243,7 +248,10 @@ class PseudoLabel(Method):
         self.window = range(start_epoch + 1, end_epoch)
         self.d = d
         self.update, self.update_every_epoch, self.disturbances = update, update_every_epoch, disturbances
-        self.weighted, self.epochs, self.match_positives = weighted, train.epochs, match_positives
+        sees_negatives = bool((observed == ABSENT).any())
+        self.weighted = sees_negatives if weighted is None else weighted
+        self.match_positives = not sees_negatives if match_positives is None else match_positives
+        self.epochs = train.epochs
         counted = imbalance_weights(observed) if imbalance else (1.0, 1.0)
         self.c1, self.c2 = (own if own is not None else ours for own, ours in zip((c1, c2), counted, strict=True))
         self.wants_predictions = update

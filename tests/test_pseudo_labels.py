@@ -134,7 +134,7 @@ def test_gradient() -> None:
 def test_gradient_by_hand() -> None:
     # One unknown label beside one observed positive: d/dlogit of 1/2 * alpha * C1 * y~ * -log y^ = -(1 - y^)/2 ...
     observed = np.array([[1, 0]], np.int8)
-    method = build(observed, c1=1.0, c2=0.0, alpha=1.0, beta=0.0).double()
+    method = build(observed, c1=1.0, c2=0.0, alpha=1.0, beta=0.0, weighted=True).double()
     method.pseudo[0, 1] = 0.4
     logits = torch.tensor([[0.3, -0.2]], dtype=torch.float64, requires_grad=True)
     method(logits, whole(observed), 10).backward()
@@ -229,7 +229,7 @@ def test_updates_follow_algorithm_1(seed: int) -> None:
 
 def test_window_and_running_average_by_hand() -> None:
     observed = np.array([[1, 0]], np.int8)
-    method = build(observed, 1.5)
+    method = build(observed, 1.5, match_positives=False)
     # Decided predictions, so the detector stays out of it.
     states = run_epochs(method, [np.array([[0.5, p]]) for p in (0.9, 0.9, 0.9, 0.01, 0.02, 0.06, 0.9, 0.9)])
     values = [state[0, 1] for state in states]
@@ -260,6 +260,21 @@ def test_match_positives_keeps_the_sum_of_the_initial_values() -> None:
         assert state[:, 1:].sum() == pytest.approx(2, abs=1e-4)
     order = [np.argsort(plane[:, 1:], axis=None).tolist() for plane in (method.stack[0].numpy(), planes[5])]
     assert order[0] == order[1]
+
+
+@pytest.mark.parametrize("kind", ["positives alone", "a negative"])
+def test_without_observed_negatives_the_defaults_leave_the_paper(kind: str) -> None:
+    observed = np.array([[1, 0, 0], [0, 1, 0 if kind == "positives alone" else -1]], np.int8)
+    logits = torch.tensor([[0.3, -1.0, 2.0], [0.1, 0.2, 0.3]])
+    papers = {"weighted": kind == "a negative", "match_positives": kind == "positives alone"}
+    planes = [np.random.RandomState(epoch).rand(2, 3) for epoch in range(6)]
+    results = []
+    for options in ({}, papers, {name: not value for name, value in papers.items()}):
+        method = build(observed, 1.5, disturbances=False, **options)
+        run_epochs(method, planes)
+        results.append((method(logits, whole(observed), 1).item(), method.pseudo.tolist()))
+    assert results[0] == results[1]
+    assert results[0][0] != results[2][0] and results[0][1] != results[2][1]
 
 
 def test_update_every_epoch_keeps_the_last_three() -> None:
