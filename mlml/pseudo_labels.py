@@ -54,29 +54,6 @@ def initial_pseudo_labels(observed: Tensor, expected: float) -> Tensor:
     return torch.where(observed == UNKNOWN, value[:, None], (observed == PRESENT).float())
 
 
-def matched(predictions: Tensor, unknown: Tensor, total: Tensor) -> Tensor:
-    """Predictions shifted so that those of the unknown labels sum to `total`; goes beyond the paper.
-
-    sigmoid(logit(y^) - b), with the same b for all labels, as for a change of the classes' frequency (Saerens 2002).
-    A classifier that learns from present labels alone, or from weighted ones, predicts too many; a running average of
-    its predictions would then say what it already believes, and eq. `intipse` says how many there are.
-
-    Args:
-        predictions: y^, float [n, L].
-        unknown: bool [n, L].
-        total: scalar, above 0 and below the number of unknown labels; else the predictions are left as they are.
-    """
-    if not 0 < total < unknown.sum():
-        return predictions
-    logits = predictions.clamp(1e-6, 1 - 1e-6).logit()
-    low, high = logits.new_tensor(-30.0), logits.new_tensor(30.0)
-    for _ in range(40):  # bisection: the sum falls with b
-        b = (low + high) / 2
-        above = ((logits - b).sigmoid() * unknown).sum() > total
-        low, high = torch.where(above, b, low), torch.where(above, high, b)
-    return (logits - (low + high) / 2).sigmoid()
-
-
 def running_average(stack: Tensor) -> Tensor:
     """y~ = 1/n sum_k y^^{m-k}: mean of the predictions of the last n epochs (paper, eq. `update`).
 
@@ -183,8 +160,7 @@ def curriculum_weights(epoch: int, epochs: int) -> tuple[float, float]:
 class PseudoLabel(Method):
     """The loss of eq. `fina` with pseudo labels that follow Algorithm 1.
 
-    Where no negative is observed, the defaults of `weighted` and `match_positives` leave the paper: docs/readings.md
-    has the measurements. With True and False it is the paper's method there, too.
+    Where no negative is observed, the default of `weighted` leaves the paper; docs/readings.md has the measurements.
 
     Args:
         train: observed labels of the training set; at least one label must be observed.
@@ -207,8 +183,6 @@ class PseudoLabel(Method):
         weighted: whether L is eq. `fina`; False is the ablation "without weighted loss": L_obs + L_unobs (eq.
             `bcepse`). None: where a negative is observed. Elsewhere L_obs knows positives alone, and its weight in
             the first epochs teaches that all is present. The paper weights everywhere.
-        match_positives: whether y^ is shifted by `matched` before it goes on the stack, so that the unknown labels
-            keep the sum of their initial values. None: where no negative is observed. Not in the paper.
     """
 
     def __init__(
@@ -230,7 +204,6 @@ class PseudoLabel(Method):
         disturbances: bool = True,
         imbalance: bool = True,
         weighted: bool | None = None,
-        match_positives: bool | None = None,
     ) -> None:
         super().__init__()
         observed = train.observed
@@ -248,9 +221,7 @@ class PseudoLabel(Method):
         self.window = range(start_epoch + 1, end_epoch)
         self.d = d
         self.update, self.update_every_epoch, self.disturbances = update, update_every_epoch, disturbances
-        sees_negatives = bool((observed == ABSENT).any())
-        self.weighted = sees_negatives if weighted is None else weighted
-        self.match_positives = not sees_negatives if match_positives is None else match_positives
+        self.weighted = bool((observed == ABSENT).any()) if weighted is None else weighted
         self.epochs = train.epochs
         counted = imbalance_weights(observed) if imbalance else (1.0, 1.0)
         self.c1, self.c2 = (own if own is not None else ours for own, ours in zip((c1, c2), counted, strict=True))
@@ -259,10 +230,7 @@ class PseudoLabel(Method):
         self.stack: Tensor
         self.filled: Tensor
         self.unknown: Tensor
-        self.total: Tensor  # expected positives among the unknown labels
-        initial = initial_pseudo_labels(observed, expected_positives(train))
-        self.register_buffer("total", initial[observed == UNKNOWN].sum(), persistent=False)
-        self.register_buffer("pseudo", initial)
+        self.register_buffer("pseudo", initial_pseudo_labels(observed, expected_positives(train)))
         self.register_buffer("unknown", observed == UNKNOWN, persistent=False)
         self.register_buffer("stack", torch.zeros(min(stack_size, train.epochs) if update else 0, *observed.shape))
         self.register_buffer("filled", torch.zeros((), dtype=torch.int64))
@@ -282,8 +250,6 @@ class PseudoLabel(Method):
         inside = epoch in self.window
         if predictions is None or not (inside or self.update_every_epoch):
             return
-        if self.match_positives:
-            predictions = matched(predictions, self.unknown, self.total)
         self.stack.copy_(self.stack.roll(1, 0))
         self.stack[0] = predictions
         self.filled.add_(1).clamp_(max=len(self.stack))

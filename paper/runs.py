@@ -106,20 +106,12 @@ def make_job(changes: Mapping[str, Any]) -> Job:
     plan = recipe.resolve(read_sections(file, DATASET).get("training"), params["train"], str(file))
     setting = Setting.parse(params["setting"])
     corrupt_seed = parse(corruption.CorruptParams, params["corrupt"], "corrupt").seed
-    if axes.method not in params["methods"]:
-        raise ValueError(f"method: {axes.method!r} is not allowed; it must be one of {', '.join(methods.names())}")
-    own = f"methods.{axes.method}."
-    changed = {name.removeprefix(own): value for name, value in changes.items() if name.startswith(own)}
-    text = " ".join(f"{name}={value}" for name, value in sorted(changed.items()))
-    key = (params["dataset"], setting, axes.method, text, axes.seed, corrupt_seed, *plan.model_dump().values())
-    return Job(
-        tuple("" if cell is None else str(cell) for cell in key),
-        axes,
-        plan,
-        setting,
-        corrupt_seed,
-        params["methods"][axes.method] or {},
-    )
+    options = methods.options_of(axes.method, params["methods"].get(axes.method))
+    usual = methods.options_of(axes.method)
+    own = " ".join(f"{name}={value}" for name, value in sorted(options.items()) if value != usual[name])
+    key = (params["dataset"], setting, axes.method, own, axes.seed, corrupt_seed, *plan.model_dump().values())
+    text = tuple("" if cell is None else str(cell) for cell in key)
+    return Job(text, axes, plan, setting, corrupt_seed, options)
 
 
 def run(job: Job, data: Path) -> dict[str, Any]:
@@ -188,7 +180,7 @@ def run_all(jobs: list[Job], data: Path, at_a_time: int, results: Path) -> int:
     failed, new = 0, not results.exists()
     pool = multiprocessing.get_context("spawn").Pool(min(at_a_time, len(jobs)) or 1, _start, (at_a_time,))
     with results.open("a", newline="", encoding="utf-8") as file, pool:
-        writer = csv.DictWriter(file, [*KEYS, *FOUND])
+        writer = csv.DictWriter(file, [*KEYS, *FOUND], lineterminator="\n")
         if new:
             writer.writeheader()
         for number, (job, found) in enumerate(pool.imap_unordered(_work, [(job, data) for job in jobs]), 1):

@@ -32,7 +32,8 @@ def wide(runs: pd.DataFrame, metric: str = "mAP") -> tuple[pd.DataFrame, list[st
         metric: "mAP" (test) or "validation_mAP".
 
     Returns:
-        one row a method, the best first, and a column a setting, most labels first; cells are text.
+        one row a method, the best in the last column first, and a column a setting, most labels first; cells are
+        text.
 
     Raises:
         ValueError: as `mlml.selection.select`, or the runs are of several data sets.
@@ -56,10 +57,9 @@ def wide(runs: pd.DataFrame, metric: str = "mAP") -> tuple[pd.DataFrame, list[st
         chosen.append(own)
     best = pd.concat(chosen)
     scores = best.groupby(["method", "setting"])[metric].agg(["mean", "std", "count"])
-    # By the mean over the settings that all have: otherwise who was run in easy ones alone would come first.
-    order = scores["mean"].unstack().dropna(axis=1).mean(axis=1).sort_values(ascending=False, kind="stable").index
     cells = scores.apply(_cell, axis=1).unstack().fillna("")
     settings = sorted(cells.columns, key=_strength)
+    order = scores["mean"].unstack().sort_values(settings[::-1], ascending=False).index
     return cells.loc[order, settings], notes
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from paper.marks import marked
 from paper.tables import markdown, wide
+from tests.test_architecture import ROOT
 
 
 def runs(method: str, setting: str, scores: list[float], lr: float = 1e-3, options: str | None = None) -> pd.DataFrame:
@@ -17,7 +18,7 @@ def runs(method: str, setting: str, scores: list[float], lr: float = 1e-3, optio
     return pd.DataFrame(rows)
 
 
-def test_settings_by_strength_methods_by_their_mean_where_all_were_run() -> None:
+def test_settings_by_strength_methods_by_the_last_one() -> None:
     tables = [
         runs("an", "spl", [30.0]),
         runs("bce", "spl", [20.0, 24.0]),
@@ -53,6 +54,20 @@ def test_other_options_are_a_row_of_their_own_and_validation_can_be_shown() -> N
     table, _ = wide(both)
     assert table["spl"].to_dict() == {"asl gamma_neg=4.0": "40.0", "asl": "30.0"}
     assert wide(both, "validation_mAP")[0]["spl"].to_dict() == {"asl": "70.0", "asl gamma_neg=4.0": "60.0"}
+
+
+@pytest.mark.parametrize(
+    ("part", "file", "more"),
+    [
+        ("digits", "digits", "mAP"),
+        ("digits validation", "digits", "validation_mAP"),
+        ("photos 64", "photos_64", "mAP"),
+        ("photos 64 validation", "photos_64", "validation_mAP"),
+    ],
+)
+def test_the_documented_tables(part: str, file: str, more: str) -> None:
+    table, _ = wide(pd.read_csv(ROOT / f"paper/results/{file}.csv"), more)
+    assert marked(part, markdown(table)) in (ROOT / "docs/readings.md").read_text()
 
 
 def test_data_sets_are_not_mixed() -> None:

@@ -8,8 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from scipy.optimize import brentq
-from scipy.special import expit, logit
 
 from mlml import methods
 from mlml import pseudo_labels as pl
@@ -229,52 +227,21 @@ def test_updates_follow_algorithm_1(seed: int) -> None:
 
 def test_window_and_running_average_by_hand() -> None:
     observed = np.array([[1, 0]], np.int8)
-    method = build(observed, 1.5, match_positives=False)
+    method = build(observed, 1.5)
     # Decided predictions, so the detector stays out of it.
     states = run_epochs(method, [np.array([[0.5, p]]) for p in (0.9, 0.9, 0.9, 0.01, 0.02, 0.06, 0.9, 0.9)])
     values = [state[0, 1] for state in states]
     assert values == pytest.approx([0.5, 0.5, 0.5, 0.01, 0.015, 0.03, 0.03, 0.03])
 
 
-@given(hnp.arrays(np.float64, (5, 4), elements=st.floats(0.001, 0.999)), st.floats(0.02, 0.98))
-def test_matched_predictions_sum_to_the_expected_positives(plane: np.ndarray, share: float) -> None:
-    unknown = np.arange(20).reshape(5, 4) % 3 > 0
-    total = share * unknown.sum()
-    found = pl.matched(torch.from_numpy(plane), torch.from_numpy(unknown), torch.tensor(total)).numpy()
-    shift = brentq(lambda b: expit(logit(plane[unknown]) - b).sum() - total, -30, 30)
-    np.testing.assert_allclose(found, expit(logit(plane) - shift), rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("total", [0.0, 3.0, 4.0])
-def test_no_shift_gives_a_sum_that_cannot_be(total: float) -> None:
-    plane, unknown = torch.tensor([[0.0, 0.2], [0.9, 1.0]]), torch.tensor([[True, True], [True, False]])
-    assert torch.equal(pl.matched(plane, unknown, torch.tensor(total)), plane)
-
-
-def test_match_positives_keeps_the_sum_of_the_initial_values() -> None:
-    """K = 1.5 and one observed positive an image: half a positive among its three unknown labels."""
-    observed = np.array([[1, 0, 0, 0]] * 4, np.int8)
-    method = build(observed, 1.5, match_positives=True, disturbances=False)
-    planes = [np.random.RandomState(epoch).uniform(0.3, 1, observed.shape) for epoch in range(6)]
-    for state in run_epochs(method, planes):
-        assert state[:, 1:].sum() == pytest.approx(2, abs=1e-4)
-    order = [np.argsort(plane[:, 1:], axis=None).tolist() for plane in (method.stack[0].numpy(), planes[5])]
-    assert order[0] == order[1]
-
-
-@pytest.mark.parametrize("kind", ["positives alone", "a negative"])
-def test_without_observed_negatives_the_defaults_leave_the_paper(kind: str) -> None:
-    observed = np.array([[1, 0, 0], [0, 1, 0 if kind == "positives alone" else -1]], np.int8)
-    logits = torch.tensor([[0.3, -1.0, 2.0], [0.1, 0.2, 0.3]])
-    papers = {"weighted": kind == "a negative", "match_positives": kind == "positives alone"}
-    planes = [np.random.RandomState(epoch).rand(2, 3) for epoch in range(6)]
-    results = []
-    for options in ({}, papers, {name: not value for name, value in papers.items()}):
-        method = build(observed, 1.5, disturbances=False, **options)
-        run_epochs(method, planes)
-        results.append((method(logits, whole(observed), 1).item(), method.pseudo.tolist()))
-    assert results[0] == results[1]
-    assert results[0][0] != results[2][0] and results[0][1] != results[2][1]
+@pytest.mark.parametrize(("last", "weighted"), [(0, False), (-1, True)])
+def test_the_curriculum_is_for_labels_with_observed_negatives(last: int, weighted: bool) -> None:
+    observed = np.array([[1, 0, 0], [0, 1, last]], np.int8)
+    logits, batch = torch.tensor([[0.3, -1.0, 2.0], [0.1, 0.2, 0.3]]), whole(observed)
+    default, same, other = (
+        build(observed, 1.5, **o)(logits, batch, 1) for o in ({}, {"weighted": weighted}, {"weighted": not weighted})
+    )
+    assert default == same != other
 
 
 def test_update_every_epoch_keeps_the_last_three() -> None:

@@ -1,14 +1,14 @@
 """The methods by name: one file, one method, one paper. The file's name is the method's name."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mlml import plugins
 from mlml.methods.base import Batch, Method, TrainLabels
 from mlml.params import parse_options
 
-__all__ = ["Batch", "Method", "TrainLabels", "build", "names"]
+__all__ = ["Batch", "Method", "TrainLabels", "build", "names", "options_of"]
 
 _NOT_METHODS = {"base"}
 
@@ -16,6 +16,20 @@ _NOT_METHODS = {"base"}
 def names() -> list[str]:
     """The names of all methods, sorted."""
     return plugins.names(sys.modules[__name__], _NOT_METHODS)
+
+
+def options_of(name: str, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """All options of the method called `name`: the given ones, and the defaults of the others.
+
+    Raises:
+        ValueError: no such method or option, or an option out of range.
+    """
+    return parse_options(_make(name), options, f"methods.{name}")
+
+
+def _make(name: str) -> Callable[..., Method]:
+    make: Callable[..., Method] = plugins.find(sys.modules[__name__], name, _NOT_METHODS, "method").method
+    return make
 
 
 def build(name: str, train: TrainLabels, options: Mapping[str, Any] | None = None) -> Method:
@@ -32,10 +46,9 @@ def build(name: str, train: TrainLabels, options: Mapping[str, Any] | None = Non
     Raises:
         ValueError: no such method or option, an option out of range, or labels that the method cannot use.
     """
-    make = plugins.find(sys.modules[__name__], name, _NOT_METHODS, "method").method
-    parsed = parse_options(make, options, f"methods.{name}")
+    parsed = options_of(name, options)
     try:
-        method: Method = make(train, **parsed)
+        method: Method = _make(name)(train, **parsed)
     except ValueError as error:
         raise ValueError(f"methods.{name}: {error}") from None
     method.name = name
