@@ -2,8 +2,9 @@
 
 ``python -m paper.tables RESULTS.csv --update docs/results.md photos``
 
-A method has one row, with the hyper-parameters that win on validation (`mlml.selection`); with other options than its
-defaults it has another. A cell is the mean test mAP over the seeds, with the sample standard deviation.
+A method has one row, with the learning rate and batch size that win on validation (`mlml.selection`); with options that
+are not its defaults, or another parameter than most runs have, it has another. A cell is the mean test mAP over the
+seeds, with the sample standard deviation.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from paper import marks
 
 KINDS = ("fol", "as_is", "pol", "ppl", "spl")
 OPTIONS = "method.options"
+CHOSEN = ("train.lr", "train.batch_size")  # the paper's grid
 
 
 def wide(runs: pd.DataFrame, metric: str = "mAP") -> tuple[pd.DataFrame, list[str]]:
@@ -41,15 +43,12 @@ def wide(runs: pd.DataFrame, metric: str = "mAP") -> tuple[pd.DataFrame, list[st
     done, parameters = finished(runs)
     if done["dataset"].nunique() > 1:
         raise ValueError(f"runs of several data sets: {', '.join(sorted(done['dataset'].unique()))}")
-    if OPTIONS in done:
-        done["method"] = (done["method"] + " " + done[OPTIONS].astype(object).fillna("")).str.strip()
-        done = done.drop(columns=OPTIONS)
-        parameters = [name for name in parameters if name != OPTIONS]
+    done["method"] = _labels(done, [name for name in parameters if name not in CHOSEN and name != "corrupt.seed"])
     chosen, notes = [], []
     for _, own in done.groupby("method"):
-        varied = [name for name in parameters if own[name].nunique(dropna=False) > 1 and name != "corrupt.seed"]
-        choice = select(_shared(own, varied), over_settings=True) if varied else None
-        if choice is not None:
+        varied = [name for name in CHOSEN if name in own and own[name].nunique(dropna=False) > 1]
+        if varied:
+            choice = select(_shared(own, varied), over_settings=True)
             notes += remarks(choice)
             for name in varied:
                 value = choice[name].iloc[0]
@@ -61,6 +60,19 @@ def wide(runs: pd.DataFrame, metric: str = "mAP") -> tuple[pd.DataFrame, list[st
     settings = sorted(cells.columns, key=_strength)
     order = scores["mean"].unstack().sort_values(settings[::-1], ascending=False).index
     return cells.loc[order, settings], notes
+
+
+def _labels(runs: pd.DataFrame, parameters: list[str]) -> pd.Series:
+    """Each run's method, with its options and those parameters in which it is not like most runs."""
+    labels = runs["method"]
+    for name in parameters:
+        values = runs[name].astype(object).where(runs[name].notna(), "")
+        if name == OPTIONS:
+            labels = labels + " " + values
+        else:
+            other = values != values.mode()[0]
+            labels = labels.where(~other, labels + f" {name.rpartition('.')[2]}=" + values.astype(str))
+    return labels.str.split().str.join(" ")
 
 
 def _shared(runs: pd.DataFrame, varied: list[str]) -> pd.DataFrame:

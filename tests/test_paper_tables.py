@@ -53,6 +53,8 @@ def test_other_options_are_a_row_of_their_own_and_validation_can_be_shown() -> N
     both = pd.concat([runs("asl", "spl", [30.0]), runs("asl", "spl", [40.0], options="gamma_neg=4.0")])
     table, _ = wide(both)
     assert table["spl"].to_dict() == {"asl gamma_neg=4.0": "40.0", "asl": "30.0"}
+    prior = pd.concat([both.assign(**{"train.prior": 1.8}), runs("asl", "spl", [20.0]).assign(**{"train.prior": 1.0})])
+    assert wide(prior)[0].index.tolist() == ["asl gamma_neg=4.0", "asl", "asl prior=1.0"]
     assert wide(both, "validation_mAP")[0]["spl"].to_dict() == {"asl": "70.0", "asl gamma_neg=4.0": "60.0"}
 
 
