@@ -2,8 +2,10 @@
 
 ``python -m paper.runs RESULTS.csv -S setting=pol_02,spl -S method=an,bce -S seed=0,1 -S train.lr=1e-3,3e-4 --jobs 8``
 
-Names and values are those of ``dvc exp run --queue -S``, and so are the numbers: a run computes what the stages
-corrupt, train and evaluate do, but a process does one run after the other, and neither weights nor figures are kept.
+Names and values are those of ``dvc exp run --queue -S``, and so are the numbers, with the same number of threads: a run
+computes what the stages corrupt, train and evaluate do, but a process does one run after the other, and neither weights
+nor figures are kept. On a CPU the jobs share the cores.
+
 The data set is that of params.yaml, and its images must be there (``dvc repro prepare``). RESULTS.csv has the columns
 of ``dvc exp show --csv`` that say what was run and what came out, for `mlml.results`, `mlml.selection` and
 `paper.tables`. A row is written when its run is done, and a run that has a row is not done again: an interrupted
