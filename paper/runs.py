@@ -20,6 +20,8 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -135,26 +137,28 @@ def _start(jobs: int) -> None:
     torch.set_num_threads(max(1, cores() // jobs))
 
 
-def _work(task: tuple[Job, Path]) -> tuple[Job, dict[str, Any] | str]:
+def _work(job: Job, data: Path) -> tuple[Job, dict[str, Any] | str]:
     try:
-        return task[0], run(*task)
+        return job, run(job, data)
     except (ValueError, OSError, FloatingPointError) as error:
-        return task[0], str(error)
+        return job, str(error)
 
 
 def done(file: Path) -> set[tuple[str, ...]]:
     """The keys of the rows of `file`.
 
     Raises:
-        ValueError: the file has other columns.
+        ValueError: the file has other columns, or its last line is cut off.
     """
     if not file.exists():
         return set()
-    with file.open(newline="", encoding="utf-8") as lines:
-        rows = csv.DictReader(lines)
-        if rows.fieldnames != [*KEYS, *FOUND]:
-            raise ValueError(f"{file} has other columns; name another file")
-        return {tuple(row[name] for name in KEYS) for row in rows}
+    text = file.read_text("utf-8")
+    rows = csv.DictReader(text.splitlines())
+    if rows.fieldnames != [*KEYS, *FOUND]:
+        raise ValueError(f"{file} has other columns; name another file")
+    if not text.endswith("\n"):
+        raise ValueError(f"{file}: the last line is cut off; remove it")
+    return {tuple(row[name] for name in KEYS) for row in rows}
 
 
 def main() -> None:
@@ -164,7 +168,7 @@ def main() -> None:
     parser.add_argument("-S", dest="words", action="append", default=[], metavar="NAME=VALUE,...")
     parser.add_argument("--grid", type=Path, metavar="FILE", help="a YAML list of grids, each: name: [value, ...]")
     parser.add_argument("--data", type=Path, default=Path("data"), help="where labels.csv and images/ are; data")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--jobs", type=int, choices=range(1, 129), metavar="N", default=1, help="runs at a time")
     arguments = parser.parse_args()
     try:
         grids = read_grids(arguments.grid) if arguments.grid else [{}]
@@ -173,27 +177,44 @@ def main() -> None:
         failed = run_all([*wanted.values()], arguments.data, arguments.jobs, arguments.results)
     except (ValueError, OSError) as error:
         sys.exit(f"runs: {error}")
+    except BrokenProcessPool:
+        sys.exit(
+            "runs: a process was killed, for want of memory perhaps; what is done is kept: again, with fewer --jobs"
+        )
     if failed:
         sys.exit(f"runs: {failed} of {len(wanted)} runs have no result")
 
 
 def run_all(jobs: list[Job], data: Path, at_a_time: int, results: Path) -> int:
-    """Do the runs, and add a row for each to `results` when it is done; returns how many failed."""
+    """Do the runs, and add a row for each to `results` when it is done; returns how many failed.
+
+    Raises:
+        BrokenProcessPool: a process was killed.
+    """
     failed, new = 0, not results.exists()
-    pool = multiprocessing.get_context("spawn").Pool(min(at_a_time, len(jobs)) or 1, _start, (at_a_time,))
-    with results.open("a", newline="", encoding="utf-8") as file, pool:
+    spawn = multiprocessing.get_context("spawn")  # a GPU cannot be used in a forked process
+    with (
+        results.open("a", newline="", encoding="utf-8") as file,
+        ProcessPoolExecutor(at_a_time, spawn, _start, (at_a_time,)) as pool,
+    ):
         writer = csv.DictWriter(file, [*KEYS, *FOUND], lineterminator="\n")
         if new:
             writer.writeheader()
-        for number, (job, found) in enumerate(pool.imap_unordered(_work, [(job, data) for job in jobs]), 1):
-            about = f"{number}/{len(jobs)} {' '.join(filter(None, job.key[:5]))}"
-            if isinstance(found, str):
-                failed += 1
-                print(f"{about}: {found}", file=sys.stderr, flush=True)
-            else:
-                writer.writerow(dict(zip(KEYS, job.key, strict=True)) | found)
-                file.flush()
-                print(f"{about}: validation {found['validation_mAP']:.2f}, test {found['mAP']:.2f}", flush=True)
+        waiting = [pool.submit(_work, job, data) for job in jobs]
+        try:
+            for number, finished in enumerate(as_completed(waiting), 1):
+                job, found = finished.result()
+                about = f"{number}/{len(jobs)} {' '.join(filter(None, job.key[:5]))}"
+                if isinstance(found, str):
+                    failed += 1
+                    print(f"{about}: {found}", file=sys.stderr, flush=True)
+                else:
+                    writer.writerow(dict(zip(KEYS, job.key, strict=True)) | found)
+                    file.flush()
+                    print(f"{about}: validation {found['validation_mAP']:.2f}, test {found['mAP']:.2f}", flush=True)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return failed
 
 

@@ -1,5 +1,9 @@
 """What is to be run, and what is left of it; that a run gives what the pipeline gives is shown in test_pipeline."""
 
+import multiprocessing
+import os
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -94,6 +98,27 @@ def test_rows_that_are_there_are_not_run_again_and_failures_are_told(
     monkeypatch.setattr("sys.argv", ["runs", str(results), "-S", "seed=0,1", "--data", str(tmp_path)])
     with pytest.raises(SystemExit, match="runs: 1 of 1 runs have no result"):
         runs.main()
+    results.write_text(results.read_text()[:-2])
+    with pytest.raises(ValueError, match="the last line is cut off; remove it"):
+        runs.done(results)
     results.write_text("a,b\n")
     with pytest.raises(ValueError, match="has other columns"):
         runs.done(results)
+
+
+def test_a_killed_process_ends_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "labels.csv")  # whoever reads it waits for ever
+    monkeypatch.setattr("sys.argv", ["runs", str(tmp_path / "runs.csv"), "-S", "seed=0,1", "--data", str(tmp_path)])
+
+    def kill() -> None:
+        while not (children := multiprocessing.active_children()):
+            time.sleep(0.01)
+        for child in children:
+            child.kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(SystemExit, match="runs: a process was killed"):
+        runs.main()
+    killer.join()
+    assert runs.done(tmp_path / "runs.csv") == set()
