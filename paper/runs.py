@@ -33,7 +33,6 @@ from mlml import corruption, experiment, images, inference, methods, recipe, tab
 from mlml.evaluation import DECIMALS, evaluate
 from mlml.params import DATASET, PARAMS, parse, read_sections
 from mlml.settings import Setting
-from mlml.threads import cores
 
 KEYS = ["dataset", "setting", "method", "method.options", "seed", "corrupt.seed"]
 KEYS += [f"train.{name}" for name in recipe.Recipe.model_fields]
@@ -134,7 +133,7 @@ def run(job: Job, data: Path) -> dict[str, Any]:
 
 def _start(jobs: int) -> None:
     os.environ["TQDM_DISABLE"] = "1"  # the lines of many bars would mix
-    torch.set_num_threads(max(1, cores() // jobs))
+    torch.set_num_threads(max(1, torch.get_num_threads() // jobs))
 
 
 def _work(job: Job, data: Path) -> tuple[Job, dict[str, Any] | str]:
