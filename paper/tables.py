@@ -3,7 +3,7 @@
 ``python -m paper.tables RESULTS.csv --update docs/results.md photos``
 
 A method has one row, with the learning rate and batch size that win on validation (`mlml.selection`); with options that
-are not its defaults, or another parameter than most runs have, it has another. A cell is the mean test mAP over the
+are not its defaults, or another parameter than most of its runs, it has another. A cell is the mean test mAP over the
 seeds, with the sample standard deviation.
 """
 
@@ -43,7 +43,7 @@ def wide(runs: pd.DataFrame, metric: str = "mAP") -> tuple[pd.DataFrame, list[st
     done, parameters = finished(runs)
     if done["dataset"].nunique() > 1:
         raise ValueError(f"runs of several data sets: {', '.join(sorted(done['dataset'].unique()))}")
-    done["method"] = _labels(done, [name for name in parameters if name not in CHOSEN and name != "corrupt.seed"])
+    done["method"] = _labels(done, [name for name in parameters if name not in (*CHOSEN, "corrupt.seed")])
     chosen, notes = [], []
     for _, own in done.groupby("method"):
         varied = [name for name in CHOSEN if name in own and own[name].nunique(dropna=False) > 1]
@@ -63,14 +63,14 @@ def wide(runs: pd.DataFrame, metric: str = "mAP") -> tuple[pd.DataFrame, list[st
 
 
 def _labels(runs: pd.DataFrame, parameters: list[str]) -> pd.Series:
-    """Each run's method, with its options and those parameters in which it is not like most runs."""
+    """Each run's method, with its options and those parameters in which it is not like most runs of the method."""
     labels = runs["method"]
     for name in parameters:
         values = runs[name].astype(object).where(runs[name].notna(), "")
         if name == OPTIONS:
             labels = labels + " " + values
         else:
-            other = values != values.mode()[0]
+            other = values != values.groupby(runs["method"]).transform(lambda own: own.mode()[0])
             labels = labels.where(~other, labels + f" {name.rpartition('.')[2]}=" + values.astype(str))
     return labels.str.split().str.join(" ")
 

@@ -58,6 +58,13 @@ def test_other_options_are_a_row_of_their_own_and_validation_can_be_shown() -> N
     assert wide(both, "validation_mAP")[0]["spl"].to_dict() == {"asl": "70.0", "asl gamma_neg=4.0": "60.0"}
 
 
+def test_experiments_of_dvc_have_a_column_for_each_option_of_each_method() -> None:
+    options = {"methods.asl.gamma_neg": [None, 8.0, 8.0, 4.0], "methods.hill.lam": [1.5, None, None, None]}
+    tables = [runs("hill", "spl", [50.0]), runs("asl", "spl", [30.0, 30.0]), runs("asl", "spl", [20.0])]
+    experiments = pd.concat(tables, ignore_index=True).drop(columns="method.options").assign(**options)
+    assert wide(experiments)[0].index.tolist() == ["hill", "asl", "asl gamma_neg=4.0"]
+
+
 @pytest.mark.parametrize(
     ("part", "file", "more"),
     [
