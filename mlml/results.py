@@ -1,6 +1,7 @@
 """Experiments in, a table of results out: ``dvc exp show --csv | python -m mlml.results``."""
 
 import sys
+from collections.abc import Iterable
 
 import pandas as pd
 
@@ -67,14 +68,21 @@ def summarise(experiments: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values(["dataset", "setting", "mAP"], ascending=[True, True, False], ignore_index=True)
 
 
+def pipe_table(header: Iterable[object], rows: Iterable[Iterable[object]], words: int) -> str:
+    """A Markdown table whose first `words` columns are text, the others numbers."""
+    header = list(header)
+    lines = [f"| {' | '.join(map(str, header))} |", "|---" * words + "|--:" * (len(header) - words) + "|"]
+    return "\n".join(lines + [f"| {' | '.join(map(str, row))} |" for row in rows])
+
+
 def markdown(table: pd.DataFrame) -> str:
     """The table of `summarise` as Markdown."""
     keys = [str(column) for column in table if column not in (*SCORES, "seeds")]
-    lines = [f"| {' | '.join([*keys, 'seeds', *SCORES])} |", "|---" * len(keys) + "|--:" * 5 + "|"]
-    for row in table.to_dict("records"):
-        cells = [*(row[key] for key in keys), row["seeds"], *(f"{row[name]:.2f}" for name in SCORES)]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(lines)
+    rows = (
+        [*(row[key] for key in keys), row["seeds"], *(f"{row[name]:.2f}" for name in SCORES)]
+        for row in table.to_dict("records")
+    )
+    return pipe_table([*keys, "seeds", *SCORES], rows, len(keys))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import sys
 
 import pandas as pd
 
-from mlml.results import RUN, finished, varied
+from mlml.results import RUN, finished, pipe_table, varied
 
 # Sections whose parameters are no candidates: another draw of the labels is a repetition, a figure changes nothing.
 _NO_CANDIDATES = ("corrupt.", "plot.")
@@ -40,7 +40,7 @@ def select(experiments: pd.DataFrame, over_settings: bool = False) -> pd.DataFra
     chosen = [name for name in parameters if not name.startswith(_NO_CANDIDATES)]
     axes = [axis for axis in RUN if not (over_settings and axis == "setting")]
     chosen = varied(done, chosen, axes)
-    again = ["seed", *(name for name in ("setting",) if over_settings), *done.columns.intersection(["corrupt.seed"])]
+    again = [name for name in ("seed", "corrupt.seed", "setting") if name in done and name not in axes]
     if done.duplicated([*axes, *chosen, *again]).any():
         raise ValueError("a run is listed with two results: other code? `dvc exp remove` one of them")
     rows = [_winner(group, axes, chosen, again) for _, group in done.groupby(axes)]
@@ -101,12 +101,9 @@ def remarks(table: pd.DataFrame) -> list[str]:
 def markdown(table: pd.DataFrame) -> str:
     """The table of `select` as Markdown."""
     shown = table.drop(columns=["edge", "incomplete"])
-    words = list(shown.columns[: list(shown.columns).index("candidates")])
-    lines = [f"| {' | '.join(map(str, shown))} |", "|---" * len(words) + "|--:" * (shown.shape[1] - len(words)) + "|"]
-    for row in shown.to_dict("records"):
-        cells = [f"{row[name]:.2f}" if name in ("validation_mAP", "mAP", "lead") else str(row[name]) for name in shown]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    scores = ("validation_mAP", "mAP", "lead")
+    rows = ([f"{row[name]:.2f}" if name in scores else row[name] for name in shown] for row in shown.to_dict("records"))
+    return pipe_table(shown, rows, list(shown).index("candidates"))
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from mlml.results import finished
+from mlml.results import finished, pipe_table
 from mlml.selection import remarks, select
 from mlml.settings import Setting
 from paper import marks
@@ -96,12 +96,8 @@ def _strength(name: str) -> tuple[int, float]:
 
 def markdown(table: pd.DataFrame) -> str:
     """The table of `wide` as Markdown."""
-    lines = [f"| method | {' | '.join(table.columns)} |", "|---" + "|--:" * table.shape[1] + "|"]
-    lines += [
-        f"| {' | '.join([str(name), *map(str, row)])} |"
-        for name, row in zip(table.index, table.to_numpy(), strict=True)
-    ]
-    return "\n".join(lines)
+    rows = ([name, *row] for name, row in zip(table.index, table.to_numpy(), strict=True))
+    return pipe_table(["method", *table.columns], rows, 1)
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mlml import methods
+from paper import jobs as paper_jobs
 from paper import runs
 from tests.test_architecture import ROOT
 
@@ -18,8 +19,8 @@ def _in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-def jobs(*words: str) -> list[runs.Job]:
-    return list(runs.jobs_of(runs.grid_of(words)))
+def jobs(*words: str) -> list[paper_jobs.Job]:
+    return list(paper_jobs.jobs_of(paper_jobs.grid_of(words)))
 
 
 def test_a_grid_is_every_combination() -> None:
@@ -35,7 +36,7 @@ def test_a_grid_is_every_combination() -> None:
 
 def test_without_changes_it_is_the_run_of_params_yaml() -> None:
     (job,) = jobs()
-    cells = dict(zip(runs.KEYS, job.key, strict=True))
+    cells = dict(zip(paper_jobs.KEYS, job.key, strict=True))
     assert cells["dataset"] == "digits"
     assert (cells["setting"], cells["method"], cells["method.options"]) == ("pol_02", "pseudo_label", "")
     assert (cells["train.backbone"], cells["train.lr"], cells["train.linear_init"]) == ("resnet10t", "0.001", "0")
@@ -77,10 +78,11 @@ def test_a_wrong_word_is_refused_before_anything_runs(word: str, message: str) -
 def test_grids_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "grid.yaml"
     file.write_text("- {seed: [0, 1], train.lr: [3e-4]}\n- {setting: [spl]}\n")
-    assert [len(list(runs.jobs_of(grid))) for grid in runs.read_grids(file)] == [2, 1]
-    file.write_text("seed: 0")
-    with pytest.raises(ValueError, match="must be a list of grids"):
-        runs.read_grids(file)
+    assert [len(list(paper_jobs.jobs_of(grid))) for grid in paper_jobs.read_grids(file)] == [2, 1]
+    for wrong in ("seed: 0", "- seed", "- {seed: 0}"):
+        file.write_text(wrong)
+        with pytest.raises(ValueError, match="must be a list of grids"):
+            paper_jobs.read_grids(file)
 
 
 def test_rows_that_are_there_are_not_run_again_and_failures_are_told(
