@@ -23,8 +23,8 @@ ThresholdMode = Literal["round_up", "binary", "none"]
 def expected_positives(train: TrainLabels) -> float:
     """K: how many positives an image is expected to have, at least 1 (paper, eq. `intipse`).
 
-    K = max(P_p / m, 1); see `TrainLabels.estimated_positives`. Without observed negatives (PPL, SPL) the data set's
-    prior stands for P_p / m, as the paper speaks of "the prior knowledge of the datasets", or P_p, the observed
+    K = max(P_p / m, 1); see `TrainLabels.estimated_positives`. Where that is None (PPL, SPL) the data set's prior
+    stands for P_p / m, as the paper speaks of "the prior knowledge of the datasets", or P_p, the observed
     positives an image, where none is known.
     """
     estimate = train.estimated_positives()
@@ -160,7 +160,7 @@ def curriculum_weights(epoch: int, epochs: int) -> tuple[float, float]:
 class PseudoLabel(Method):
     """The loss of eq. `fina` with pseudo labels that follow Algorithm 1.
 
-    Where no negative is observed, the default of `weighted` leaves the paper; docs/readings.md has the measurements.
+    Where mostly positives are observed, the default of `weighted` leaves the paper; docs/readings.md has the figures.
 
     Args:
         train: observed labels of the training set; at least one label must be observed.
@@ -181,8 +181,8 @@ class PseudoLabel(Method):
         disturbances: False is the ablation "without disturbances".
         imbalance: False is the ablation "without imbalance design": C1 = C2 = 1.
         weighted: whether L is eq. `fina`; False is the ablation "without weighted loss": L_obs + L_unobs (eq.
-            `bcepse`). None: where a negative is observed. Elsewhere L_obs knows positives alone, and its weight in
-            the first epochs teaches that all is present. The paper weights everywhere.
+            `bcepse`). None: where `TrainLabels.all_sampled`. Elsewhere L_obs knows positives, and its weight in the
+            first epochs teaches that all is present. The paper weights everywhere.
     """
 
     def __init__(
@@ -221,7 +221,7 @@ class PseudoLabel(Method):
         self.window = range(start_epoch + 1, end_epoch)
         self.d = d
         self.update, self.update_every_epoch, self.disturbances = update, update_every_epoch, disturbances
-        self.weighted = bool((observed == ABSENT).any()) if weighted is None else weighted
+        self.weighted = train.all_sampled() if weighted is None else weighted
         self.epochs = train.epochs
         counted = imbalance_weights(observed) if imbalance else (1.0, 1.0)
         self.c1, self.c2 = (own if own is not None else ours for own, ours in zip((c1, c2), counted, strict=True))

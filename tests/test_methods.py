@@ -303,3 +303,5 @@ def test_estimated_positives() -> None:
     assert estimate([[1, 0, 0, 0, -1, 0], [1, -1, -1, -1, 0, 0]]) == pytest.approx(2)  # P_p = 1, m = 1/2
     assert estimate(SETTINGS["pol without positives"]) == 0
     assert estimate(SETTINGS["spl"]) is None
+    assert estimate([[1, 0, 0], [1, -1, 0]]) is None  # a negative that somebody noted makes no sample of all labels
+    assert estimate([[1, 1, -1], [1, 1, -1]]) == 2  # all are known: dense labels

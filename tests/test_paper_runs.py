@@ -118,7 +118,7 @@ def test_a_killed_process_ends_the_command(tmp_path: Path, monkeypatch: pytest.M
         for child in children:
             child.kill()
 
-    killer = threading.Thread(target=kill)
+    killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     with pytest.raises(SystemExit, match="runs: a process was killed"):
         runs.main()

@@ -227,12 +227,10 @@ def test_experiments_are_reproducible_and_can_be_compared(tmp_path: Path) -> Non
     assert clone.executed("repro", "--force", "--no-run-cache") == ALL
     assert clone.metrics() == first
 
-    # A grid in the queue, its winner by validation, and the same runs by `paper.runs`.
-    grid = ["-S", "setting=spl", "-S", "train.lr=1e-4,1e-3"]
-    clone.git("config", "user.name", "test")
-    clone.git("config", "user.email", "test@localhost")
-    clone.dvc("exp", "run", "--queue", "-n", "second", *grid)
-    clone.dvc("exp", "run", "--run-all")
+    # A grid, its winner by validation, and the same runs by `paper.runs`. (Not in DVC's queue: its worker can die of a
+    # message that is being written, and `--run-all` then waits for ever.)
+    for number, lr in enumerate(("1e-4", "1e-3")):
+        clone.dvc("exp", "run", "--temp", "-n", f"second-{number}", "-S", "setting=spl", "-S", f"train.lr={lr}")
     show = clone.run("sh", "-c", "dvc exp show --csv --hide-workspace 2>/dev/null > ../experiments.csv")
     assert show.returncode == 0, show.stdout
     experiments = pd.read_csv(clone.folder / "../experiments.csv").query("setting == 'spl'")
@@ -241,7 +239,7 @@ def test_experiments_are_reproducible_and_can_be_compared(tmp_path: Path) -> Non
     winner = select(experiments).iloc[0]
     assert (winner["train.lr"], winner["mAP"], winner["candidates"]) == (best["train.lr"], best["mAP"], 2)
 
-    runs = clone.run("python", "-m", "paper.runs", "../runs.csv", *grid)
+    runs = clone.run("python", "-m", "paper.runs", "../runs.csv", "-S", "setting=spl", "-S", "train.lr=1e-4,1e-3")
     assert runs.returncode == 0, runs.stdout
     scores = ["train.lr", "validation_mAP", "best_epoch", "mAP"]
     rows = pd.read_csv(clone.folder / "../runs.csv")

@@ -27,11 +27,11 @@ def whole(observed: np.ndarray) -> Batch:
 
 
 def oracle_initial(observed: np.ndarray, prior: float | None) -> np.ndarray:
-    """Equation `intipse` by hand; K from the prior where no negative is observed."""
+    """Equation `intipse` by hand; K from the prior where the observed labels are no sample of all."""
     n, width = observed.shape
     positives = sum(int(v == 1) for v in observed.flat)
     negatives = sum(int(v == -1) for v in observed.flat)
-    if negatives:
+    if negatives >= max(positives, 1) or (observed != 0).all():
         expected = max(positives / n / ((positives + negatives) / (n * width)), 1)
     else:
         expected = max(prior if prior is not None else positives / n, 1)
@@ -234,9 +234,10 @@ def test_window_and_running_average_by_hand() -> None:
     assert values == pytest.approx([0.5, 0.5, 0.5, 0.01, 0.015, 0.03, 0.03, 0.03])
 
 
-@pytest.mark.parametrize(("last", "weighted"), [(0, False), (-1, True)])
-def test_the_curriculum_is_for_labels_with_observed_negatives(last: int, weighted: bool) -> None:
-    observed = np.array([[1, 0, 0], [0, 1, last]], np.int8)
+@pytest.mark.parametrize(("negatives", "weighted"), [(0, False), (1, False), (2, True), (3, True)])
+def test_the_curriculum_is_for_samples_of_all_labels(negatives: int, weighted: bool) -> None:
+    observed = np.array([[1, 0, 0], [0, 1, 0]], np.int8)
+    observed[tuple(zip(*[(0, 1), (1, 0), (1, 2)][:negatives], strict=True)) or ([], [])] = -1
     logits, batch = torch.tensor([[0.3, -1.0, 2.0], [0.1, 0.2, 0.3]]), whole(observed)
     default, same, other = (
         build(observed, 1.5, **o)(logits, batch, 1) for o in ({}, {"weighted": weighted}, {"weighted": not weighted})

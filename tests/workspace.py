@@ -56,6 +56,8 @@ class Workspace:
         self.set("params.yaml", "method", "an")
         self.path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self.git("init", "-q")
+        self.git("config", "user.name", "test")  # DVC asks for them, too
+        self.git("config", "user.email", "test@localhost")
         self.commit()
 
     def fake_stages(self) -> None:
@@ -70,10 +72,7 @@ class Workspace:
         self.path = f"{folder}{os.pathsep}{self.path}"
 
     def git(self, *words: str) -> str:
-        author = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
-        return subprocess.run(
-            ["git", *author, *words], cwd=self.folder, check=True, capture_output=True, text=True
-        ).stdout
+        return subprocess.run(["git", *words], cwd=self.folder, check=True, capture_output=True, text=True).stdout
 
     def commit(self) -> None:
         self.git("add", "-A")

@@ -40,14 +40,22 @@ class TrainLabels(NamedTuple):
     prior: float | None = None
     epochs: int = 10
 
+    def all_sampled(self) -> bool:
+        """Whether the observed labels can be a sample of all labels (FOL, POL), not of the present ones (PPL, SPL).
+
+        They cannot be where some are unknown and fewer negatives than positives are observed: most labels are absent.
+        A few negatives that somebody noted among the positives make no sample of all labels.
+        """
+        positives, negatives = ((self.observed == value).sum().item() for value in (PRESENT, ABSENT))
+        return positives + negatives == self.observed.numel() or negatives >= max(positives, 1)
+
     def estimated_positives(self) -> float | None:
         """P_p / m: present labels an image, estimated from the observed labels (paper, below eq. `intipse`).
 
-        P_p is the number of observed positives an image, m the observed share of all labels. The observed labels
-        must be a fair sample (POL). Where no negative is observed (PPL, SPL), P_p / m would be the number of
-        classes, always: None.
+        P_p is the number of observed positives an image, m the observed share of all labels. None unless
+        `all_sampled`: of present labels alone P_p / m would be the number of classes, always.
         """
-        if not (self.observed == ABSENT).any():
+        if not self.all_sampled():
             return None
         positives = (self.observed == PRESENT).sum().item() / len(self.observed)
         return positives / (self.observed != UNKNOWN).double().mean().item()

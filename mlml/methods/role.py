@@ -27,7 +27,7 @@ class Role(Method):
         lr_scale: g trains at this multiple of the learning rate.
 
     Raises:
-        ValueError: k is not given, the prior is unknown, and it cannot be estimated, as no negative is observed.
+        ValueError: k is not given, the prior is unknown, and it cannot be estimated; see `TrainLabels`.
     """
 
     def __init__(self, train: TrainLabels, *, k: Positive | None = None, lr_scale: Positive = 10.0) -> None:
@@ -35,8 +35,8 @@ class Role(Method):
         known = [each for each in (k, train.prior, train.estimated_positives()) if each is not None]
         if not known:
             raise ValueError(
-                "k: null is not allowed here; without observed negatives the number of present labels an image cannot "
-                "be estimated: set k or train.prior"
+                "k: null is not allowed here; with fewer observed negatives than positives the number of present labels "
+                "an image cannot be estimated: set k or train.prior"
             )
         self.k, self.lr_scale = known[0], lr_scale
         self.observed: Tensor
