@@ -1,4 +1,4 @@
-"""Discarding labels: from full labels to the observed labels of a setting, and what is left of them."""
+"""Discarding labels: from full labels to the observed labels of a setting."""
 
 from typing import Annotated
 
@@ -92,22 +92,12 @@ def _draw(
     return mask
 
 
-def statistics(observed: lb.Labels) -> dict[str, int | float]:
-    """What a label matrix holds: the columns of the paper's Table II, and what its caption talks about.
+def check_observed(observed: lb.Labels, setting: Setting) -> lb.Labels:
+    """Return `observed` if there is something to learn from.
 
-    Returns:
-        counts (int), means an image and shares (float, rounded to 6 places), by name.
+    Raises:
+        ValueError: `setting` left no label, as a low rate of few labels does.
     """
-    n, width = lb.check(observed).shape
-    positives, negatives = (lb.count(observed, value, axis=1) for value in (lb.PRESENT, lb.ABSENT))
-    return {
-        "images": n,
-        "classes": width,
-        "positives": int(positives.sum()),
-        "negatives": int(negatives.sum()),
-        "positives_per_image": round(float(positives.mean()), 6) if n else 0.0,
-        "negatives_per_image": round(float(negatives.mean()), 6) if n else 0.0,
-        "observed_share": round(float((positives + negatives).mean() / width), 6) if n else 0.0,
-        "images_without_positive": int((positives == 0).sum()),
-        "images_without_label": int((positives + negatives == 0).sum()),
-    }
+    if not observed.any():
+        raise ValueError(f"setting: {setting} observes none of the {observed.shape[1]} labels of any image")
+    return observed

@@ -61,6 +61,27 @@ def count(labels: Labels, value: int, axis: int) -> npt.NDArray[np.int64]:
     return np.concatenate(counts) if axis else np.stack(counts).sum(0)
 
 
+def statistics(observed: Labels) -> dict[str, int | float]:
+    """What a label matrix holds: the columns of the paper's Table II, and what its caption talks about.
+
+    Returns:
+        counts (int), means an image and shares (float, rounded to 6 places), by name.
+    """
+    n, width = check(observed).shape
+    positives, negatives = (count(observed, value, axis=1) for value in (PRESENT, ABSENT))
+    return {
+        "images": n,
+        "classes": width,
+        "positives": int(positives.sum()),
+        "negatives": int(negatives.sum()),
+        "positives_per_image": round(float(positives.mean()), 6) if n else 0.0,
+        "negatives_per_image": round(float(negatives.mean()), 6) if n else 0.0,
+        "observed_share": round(float((positives + negatives).mean() / width), 6) if n else 0.0,
+        "images_without_positive": int((positives == 0).sum()),
+        "images_without_label": int((positives + negatives == 0).sum()),
+    }
+
+
 def chunks(labels: Labels) -> Iterator[Labels]:
     """The rows of `labels` in parts of bounded size, in order."""
     rows = max(1, CHUNK_CELLS // max(1, labels.shape[1]))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mlml import labels as lb
+from mlml.labels import statistics
 from mlml.table import SPLITS, Table
 
 _NAMED = 5  # names in one remark
@@ -16,12 +17,12 @@ def summary(table: Table) -> list[str]:
     lines = [["", "images", "present", "absent", "unknown", "without a known label", "without a present one"]]
     for split in (*SPLITS, "all"):
         labels = table.labels if split == "all" else table.labels[table.rows(split)]
-        positives, negatives = (lb.count(labels, value, axis=1) for value in (lb.PRESENT, lb.ABSENT))
-        known = positives + negatives
-        unknown = 1 - known.sum() / labels.size if labels.size else 0.0
-        empty = [int((counts == 0).sum()) for counts in (known, positives)]
-        counts = [f"{count:,}" for count in (len(labels), positives.sum(), negatives.sum())]
-        lines.append([split, *counts, f"{unknown:.1%}", *(f"{count:,}" for count in empty)])
+        found = statistics(labels)
+        counts, empty = ("images", "positives", "negatives"), ("images_without_label", "images_without_positive")
+        unknown = 1 - found["observed_share"] if len(labels) else 0.0
+        lines.append(
+            [split, *(f"{found[name]:,}" for name in counts), f"{unknown:.1%}", *(f"{found[name]:,}" for name in empty)]
+        )
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
 

@@ -40,6 +40,20 @@ def varied(runs: pd.DataFrame, parameters: list[str], groups: list[str]) -> list
     return [column for column in parameters if (grouped[column].nunique(dropna=False) > 1).any()]
 
 
+def check_once(runs: pd.DataFrame, keys: list[str]) -> None:
+    """See that no two of the runs have the same values of `keys`.
+
+    Raises:
+        ValueError: two have; names them.
+    """
+    twice = runs[runs.duplicated(keys, keep=False)]
+    if len(twice):
+        first = twice[(twice[keys].astype(str) == twice[keys].astype(str).iloc[0]).all(axis=1)]
+        run = ", ".join(f"{key} {first[key].iloc[0]}" for key in keys)
+        found = " and ".join(map(str, first["mAP"].iloc[:2]))
+        raise ValueError(f"two runs of {run} have mAP {found}: other code? `dvc exp remove` one of them")
+
+
 def summarise(experiments: pd.DataFrame) -> pd.DataFrame:
     """Mean and spread of the test mAP over the seeds of each data set, setting and method.
 
@@ -58,11 +72,7 @@ def summarise(experiments: pd.DataFrame) -> pd.DataFrame:
     """
     done, parameters = finished(experiments)
     keys = [*RUN, *varied(done, parameters, [*RUN, "seed"])]
-    twice = done[done.duplicated([*keys, "seed"], keep=False)]
-    if len(twice):
-        run = ", ".join(f"{key} {twice[key].iloc[0]}" for key in [*keys, "seed"])
-        found = " and ".join(map(str, twice["mAP"].iloc[:2]))
-        raise ValueError(f"two runs of {run} have mAP {found}: other code? `dvc exp remove` one of them")
+    check_once(done, [*keys, "seed"])
     scores = done.groupby(keys, dropna=False)["mAP"]
     table: pd.DataFrame = scores.agg(seeds="count", mAP="mean", std="std", lowest="min", highest="max").reset_index()
     return table.sort_values(["dataset", "setting", "mAP"], ascending=[True, True, False], ignore_index=True)

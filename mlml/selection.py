@@ -5,7 +5,7 @@ import sys
 
 import pandas as pd
 
-from mlml.results import RUN, finished, pipe_table, varied
+from mlml.results import RUN, check_once, finished, pipe_table, varied
 
 # Sections whose parameters are no candidates: another draw of the labels is a repetition, a figure changes nothing.
 _NO_CANDIDATES = ("corrupt.", "plot.")
@@ -41,8 +41,7 @@ def select(experiments: pd.DataFrame, over_settings: bool = False) -> pd.DataFra
     axes = [axis for axis in RUN if not (over_settings and axis == "setting")]
     chosen = varied(done, chosen, axes)
     again = [name for name in ("seed", "corrupt.seed", "setting") if name in done and name not in axes]
-    if done.duplicated([*axes, *chosen, *again]).any():
-        raise ValueError("a run is listed with two results: other code? `dvc exp remove` one of them")
+    check_once(done, [*axes, *chosen, *again])
     rows = [_winner(group, axes, chosen, again) for _, group in done.groupby(axes)]
     return pd.DataFrame(rows)
 

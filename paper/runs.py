@@ -38,7 +38,8 @@ def run(job: Job, data: Path) -> dict[str, Any]:
     started = time.monotonic()
     labels, prepared = table.read(data / "labels.csv"), images.open_images(data / "images")
     train = labels.labels[labels.rows("train")]
-    observed = corruption.corrupt(train, job.setting, job.corrupt_seed)
+    kept = corruption.corrupt(train, job.setting, job.corrupt_seed)
+    observed = corruption.check_observed(kept, job.setting)
     with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
         trained = experiment.train(prepared, labels, observed, job.plan, job.axes, job.options)
     test = inference.examples(prepared, labels, "test")

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from mlml import corruption, table
+from mlml.labels import statistics as label_statistics
 from mlml.settings import Setting
 from paper import marks
 
@@ -35,7 +36,7 @@ def compare(tables: Mapping[str, Path], seed: int = 0) -> pd.DataFrame:
         labels = table.read(file)
         train = labels.labels[labels.rows("train")]
         for setting in published["setting"][published["dataset"] == name]:
-            found = corruption.statistics(corruption.corrupt(train, Setting.parse(setting), seed))
+            found = label_statistics(corruption.corrupt(train, Setting.parse(setting), seed))
             row = {"dataset": name, "setting": setting, "images": len(train), "classes": train.shape[1]}
             rows.append({**row, **{f"ours_{key}": found[key] for key in COUNTS}})
     return published.merge(pd.DataFrame(rows), how="left", on=["dataset", "setting"])

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from mlml import corruption, table
 from mlml.files import write_json
+from mlml.labels import statistics
 from mlml.params import parse
 from mlml.settings import Setting
 from stages import parameters, run
@@ -20,13 +21,12 @@ def main(labels_file: Path, observed_file: Path, statistics_file: Path) -> None:
     del labels
     if setting.kind != "as_is":
         table.check_complete(train)
-    observed = replace(train, labels=corruption.corrupt(train.labels, setting, seed))
-    statistics = corruption.statistics(observed.labels)
-    if not statistics["observed_share"]:
-        raise ValueError(f"setting: {setting} observes none of the {len(train.classes)} labels of any image")
+    kept = corruption.corrupt(train.labels, setting, seed)
+    observed = replace(train, labels=corruption.check_observed(kept, setting))
+    counts = statistics(observed.labels)
     table.write(observed, observed_file)
-    write_json(statistics_file, statistics)
-    print(f"{setting}: {statistics['positives']} positives, {statistics['negatives']} negatives observed")
+    write_json(statistics_file, counts)
+    print(f"{setting}: {counts['positives']} positives, {counts['negatives']} negatives observed")
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ from hypothesis.extra import numpy as hnp
 from scipy import stats
 
 from mlml import labels as lb
-from mlml.corruption import corrupt, statistics
+from mlml.corruption import corrupt
 from mlml.datasets import voc2012
 from mlml.datasets.split import validation_split
-from mlml.labels import ABSENT, PRESENT, UNKNOWN
+from mlml.labels import ABSENT, PRESENT, UNKNOWN, statistics
 from mlml.settings import Setting
 from tests.shared import DATA, coco_labels, needs_data
 

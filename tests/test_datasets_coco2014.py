@@ -13,13 +13,14 @@ import yaml
 from PIL import Image
 
 from mlml import datasets
-from mlml.corruption import corrupt, statistics
+from mlml.corruption import corrupt
 from mlml.datasets import coco2014
 from mlml.datasets.members import ZipMembers
 from mlml.datasets.source import Source
 from mlml.datasets.split import validation_split
 from mlml.download import Download, fetch
 from mlml.images import Storage, open_images
+from mlml.labels import statistics
 from mlml.params import parse
 from mlml.preparation import prepare
 from mlml.recipe import Recipe

@@ -6,9 +6,10 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from mlml import methods
+from mlml import methods, table
 from paper import jobs as paper_jobs
 from paper import runs
 from tests.test_architecture import ROOT
@@ -73,6 +74,17 @@ def test_a_wrong_word_is_refused_before_anything_runs(word: str, message: str) -
     with pytest.raises(ValueError) as caught:
         jobs(word)
     assert message in str(caught.value)
+
+
+def test_a_setting_that_observes_nothing_is_told(tmp_path: Path) -> None:
+    table.write(
+        table.Table(("a", "b"), ("0", "1"), ("train", "train"), np.eye(2, dtype=np.int8) * 2 - 1),
+        tmp_path / "labels.csv",
+    )
+    (tmp_path / "images").mkdir()
+    np.save(tmp_path / "images/rows.npy", np.zeros((2, 8, 8, 3), np.uint8))
+    with pytest.raises(ValueError, match="pol_001 observes none of the 2 labels of any image"):
+        runs.run(jobs("setting=pol_001")[0], tmp_path)
 
 
 def test_grids_in_a_file(tmp_path: Path) -> None:

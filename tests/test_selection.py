@@ -102,7 +102,7 @@ def test_other_draws_of_the_labels_are_repetitions_and_figures_are_nothing() -> 
 
 def test_two_results_of_one_run_are_refused() -> None:
     rows = grid({(1e-3, 16): 50, (1e-4, 16): 40})
-    with pytest.raises(ValueError, match="listed with two results"):
+    with pytest.raises(ValueError, match=r"two runs of dataset .*, seed 0, .* have mAP"):
         select(pd.concat([rows, rows.assign(mAP=1.0)]))
     with pytest.raises(ValueError, match="no column 'validation_mAP'"):
         select(rows.drop(columns="validation_mAP"))

@@ -35,8 +35,8 @@ class Role(Method):
         known = [each for each in (k, train.prior, train.estimated_positives()) if each is not None]
         if not known:
             raise ValueError(
-                "k: null is not allowed here; with fewer observed negatives than positives the number of present labels "
-                "an image cannot be estimated: set k or train.prior"
+                "k: null is not allowed here; with fewer observed negatives than positives the number of present "
+                "labels an image cannot be estimated: set k or train.prior"
             )
         self.k, self.lr_scale = known[0], lr_scale
         self.observed: Tensor
