@@ -18,6 +18,13 @@ class Epoch(NamedTuple):
     validation_mAP: float
 
 
+class Best(NamedTuple):
+    """The epoch with the highest validation mAP; of equal ones, the first."""
+
+    epoch: int
+    validation_mAP: float
+
+
 class History:
     """Call it after each epoch; the tab-separated file at `path` is then complete up to this epoch."""
 

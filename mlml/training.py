@@ -1,15 +1,14 @@
 """The training loop that all methods share."""
 
-import copy
 import os
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from mlml.history import Epoch
+from mlml.checkpoint import Checkpoint
+from mlml.history import Best, Epoch
 from mlml.inference import Examples, predict, stream
 from mlml.labels import PRESENT, UNKNOWN
 from mlml.linear_init import train_head
@@ -19,17 +18,11 @@ from mlml.model import Classifier
 from mlml.optimizer import adam
 from mlml.progress import progress
 from mlml.recipe import Recipe
+from mlml.run_state import RunState
 from mlml.trajectories import Recorder
 
 REMEDY = "a lower train.lr often helps"
 CHECK_STEPS = 50  # how often the loop waits for the device, to show the loss and to see whether it is finite
-
-
-class Best(NamedTuple):
-    """The epoch with the highest validation mAP; of equal ones, the first. Its weights are in the model."""
-
-    epoch: int
-    validation_mAP: float
 
 
 def seed_everything(seed: int) -> None:
@@ -49,6 +42,7 @@ def fit(
     seed: int,
     recorder: Recorder | None = None,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+    checkpoint: Checkpoint | None = None,
 ) -> Best:
     """Train `model` end to end by `method`, and leave in it the weights of the best epoch.
 
@@ -59,20 +53,23 @@ def fit(
         train: with the observed labels.
         validation: an unknown label counts in no AP.
         recorder: is given the predictions of the images it follows.
-        on_epoch: called after each epoch.
+        on_epoch: called after each epoch; for those that a checkpoint holds, at the start.
+        checkpoint: where the state after each epoch is kept, and taken up if it is there. The result is the same to
+            the bit as without an interruption, on the same machine.
 
     Raises:
         FloatingPointError: the loss or a prediction is not finite; names the epoch, the step and the method.
+        OSError: the checkpoint cannot be written.
         ValueError: there is nothing to train or to validate on.
     """
     if not len(train.rows) or not len(validation.rows):
         raise ValueError(f"{len(train.rows)} training and {len(validation.rows)} validation images; both are needed")
-    truth, known = validation.labels == PRESENT, validation.labels != UNKNOWN
     device = model.mean.device
     random = torch.Generator().manual_seed(seed)
-    if recipe.linear_init:
+    run = RunState(model, method, adam(model.parameters(), method, recipe.lr), random, recorder)
+    if not _taken_up(run, checkpoint, on_epoch) and recipe.linear_init:
         train_head(model, method, train, recipe, random)
-    optimizer = adam(model.parameters(), method, recipe.lr)
+        _put_aside(run, checkpoint)
     kept = torch.empty(train.labels.shape, device=device) if method.wants_predictions else None
 
     def keep(index: Tensor, predictions: Tensor) -> None:
@@ -81,39 +78,50 @@ def fit(
         if recorder is not None:
             recorder.record(index, predictions)
 
-    best, weights = Best(0, -1.0), {}
-    for epoch in range(1, recipe.epochs + 1):
-        loss = _train_epoch(model, method, train, recipe, optimizer, random, epoch, keep, best)
+    for epoch in range(len(run.history) + 1, recipe.epochs + 1):
+        loss = _train_epoch(run, train, recipe, epoch, keep)
         method.end_epoch(epoch, kept)
         if recorder is not None:
             recorder.end_epoch(method)
-        logits = predict(model, validation)
-        if not np.isfinite(logits).all():
-            raise FloatingPointError(
-                f"epoch {epoch}, validation: the predictions of method {method.name} are not finite; {REMEDY}"
-            )
-        score = 100 * mean_average_precision(truth, logits, known)
-        if score > best.validation_mAP:
-            best, weights = Best(epoch, score), copy.deepcopy(model.state_dict())
+        score = _score(model, validation, f"epoch {epoch}, validation: the predictions of method {method.name}")
+        run.finish(Epoch(epoch, loss, score))
         print(f"epoch {epoch:2d}/{recipe.epochs}  loss {loss:.4f}  validation mAP {score:.2f}", flush=True)
-        on_epoch(Epoch(epoch, loss, score))
-    model.load_state_dict(weights)
-    return best
+        on_epoch(run.history[-1])
+        _put_aside(run, checkpoint)
+    model.load_state_dict(run.weights)
+    return run.best
+
+
+def _score(model: Classifier, examples: Examples, what: str) -> float:
+    """mAP in percent, of the known labels."""
+    logits = predict(model, examples)
+    if not np.isfinite(logits).all():
+        raise FloatingPointError(f"{what} are not finite; {REMEDY}")
+    return 100 * mean_average_precision(examples.labels == PRESENT, logits, examples.labels != UNKNOWN)
+
+
+def _taken_up(run: RunState, checkpoint: Checkpoint | None, on_epoch: Callable[[Epoch], None]) -> bool:
+    """Whether there was a checkpoint, which `run` then is in the state of."""
+    state = checkpoint.load() if checkpoint else None
+    if state is None:
+        return False
+    run.load_state_dict(state)
+    print(f"goes on after epoch {len(run.history)}", flush=True)
+    for epoch in run.history:
+        on_epoch(epoch)
+    return True
+
+
+def _put_aside(run: RunState, checkpoint: Checkpoint | None) -> None:
+    if checkpoint:
+        checkpoint.save(run.state_dict())
 
 
 def _train_epoch(
-    model: Classifier,
-    method: Method,
-    train: Examples,
-    recipe: Recipe,
-    optimizer: torch.optim.Optimizer,
-    random: torch.Generator,
-    epoch: int,
-    keep: Callable[[Tensor, Tensor], None],
-    best: Best,
+    run: RunState, train: Examples, recipe: Recipe, epoch: int, keep: Callable[[Tensor, Tensor], None]
 ) -> float:
     """One step for each batch; gives each step's predictions to `keep` and returns the mean loss an image."""
-    model.train()
+    model, method, optimizer, random = run.model.train(), run.method, run.optimizer, run.order
     device = model.mean.device
     observed = torch.from_numpy(train.labels)
     batches = _batches(len(train.rows), recipe.batch_size, random)
@@ -132,7 +140,7 @@ def _train_epoch(
             keep(batch.index, logits.detach().sigmoid())
             if step % CHECK_STEPS == 0 or step == len(batches):
                 _check_finite(losses[:step], epoch, method)
-                advance(0, loss=f"{losses[:step].mean().item():.4f}", best_mAP=f"{max(best.validation_mAP, 0):.2f}")
+                advance(0, loss=f"{losses[:step].mean().item():.4f}", best_mAP=f"{max(run.best.validation_mAP, 0):.2f}")
             advance(len(rows))
     sizes = torch.tensor([len(rows) for rows in batches], device=device)
     return float((losses * sizes).sum() / sizes.sum())

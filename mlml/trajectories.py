@@ -1,6 +1,7 @@
 """What the predictions and pseudo labels of a few training images did from epoch to epoch (paper, Fig. 2)."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -43,6 +44,16 @@ class Recorder:
     def _beliefs(self, method: Method) -> np.ndarray | None:
         pseudo = method.pseudo_labels(self._index)
         return None if pseudo is None else pseudo.detach().cpu().numpy().copy()
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was recorded so far, after the end of an epoch."""
+        pseudo = [None if array is None else torch.from_numpy(array) for array in self._pseudo]
+        return {"predictions": [torch.from_numpy(array) for array in self._predictions], "pseudo": pseudo}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take what `state_dict` gave."""
+        self._predictions = [array.numpy() for array in state["predictions"]]
+        self._pseudo = [None if array is None else array.numpy() for array in state["pseudo"]]
 
     def save(self, path: Path) -> None:
         """Write an .npz: rows int64 [t] in the training table, predictions float32 [E, t, L], pseudo_labels.

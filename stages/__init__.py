@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,18 @@ def run(main: Callable[..., None]) -> None:
     expected = Path.cwd() / "mlml"
     if Path(mlml.__file__).resolve().parent != expected.resolve():
         sys.exit(f"mlml is imported from {mlml.__file__}, not from {expected}: run stages as `python -m stages.<name>`")
+    stage = Path(sys.argv[0]).stem
+
+    @wraps(main)
+    def command(*arguments: Any, **options: Any) -> None:
+        try:
+            main(*arguments, **options)
+        except KeyboardInterrupt as stop:
+            sys.exit(f"{stage}: interrupted; {stop}" if str(stop) else f"{stage}: interrupted")
+
     try:
-        typer.run(main)
-    except (ValueError, OSError, FloatingPointError) as error:
+        typer.run(command)
+    except (ValueError, OSError, FloatingPointError, MemoryError) as error:
         if "MLML_TRACEBACK" in os.environ:
             raise
-        sys.exit(f"{Path(sys.argv[0]).stem}: {error}")
+        sys.exit(f"{stage}: {error}")

@@ -10,14 +10,15 @@ ROOT = Path(__file__).parent.parent
 
 # Each module may import modules of the lines above its own, never of its own line.
 LAYERS = [
-    "arrays faults files labels params passes plugins progress settings sheet shard threads",
-    "brought corruption history large_loss losses metrics model recipe resizing results table transfer",
+    "arrays faults files fingerprint labels memory params passes plugins progress settings sheet shard threads",
+    "brought checkpoint corruption history large_loss losses metrics model recipe resizing results table transfer",
     "datasets.source datasets.split decoding download evaluation methods.base plots profile selection",
     "datasets.instances datasets.members datasets.userfiles images",
     "datasets datasets.* inference methods",
     "optimizer pseudo_labels",
     "methods.*",
     "linear_init preparation trajectories",
+    "run_state",
     "check training",
     "experiment",
 ]

@@ -1,0 +1,160 @@
+"""What a run that was killed goes on from: its state after the last finished epoch, in a file."""
+
+import hashlib
+import io
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, cast
+
+import torch
+from torch import Tensor
+
+from mlml.files import replacing
+from mlml.progress import say
+
+# An experiment of DVC's outside the workspace has a folder of its own, which is removed even if it fails: to keep its
+# checkpoints, set the variable to an absolute path.
+FOLDER = Path(os.environ.get("MLML_CHECKPOINTS", ".mlml/checkpoints"))
+SUFFIX = ".checkpoint"
+DIGEST = 32  # bytes of SHA-256 at the end of the file
+
+
+class Checkpoint:
+    """The file `folder`/`key`.checkpoint.
+
+    It is written by a thread, while the next epoch trains: a finished epoch is on the disk about as long after its end
+    as writing takes.
+
+    Args:
+        folder: made when it is needed. Not an output of DVC's, which are removed before a stage runs.
+        key: what the run's result depends on; see `mlml.fingerprint`.
+    """
+
+    def __init__(self, folder: Path, key: str) -> None:
+        self.path = folder / f"{key}{SUFFIX}"
+        self.epoch = 0
+        """The last epoch in the file; 0 if none."""
+        self._writer = ThreadPoolExecutor(1, "checkpoint")
+        self._writing: Future[None] | None = None
+
+    def load(self) -> dict[str, Any] | None:
+        """What was saved last; None if there is nothing. A damaged file is said, removed, and None too."""
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        if hashlib.sha256(data[:-DIGEST]).digest() != data[-DIGEST:]:
+            say(f"{self.path} is damaged: it is removed, and training starts anew")
+            self.path.unlink()
+            return None
+        state: dict[str, Any] = torch.load(io.BytesIO(data[:-DIGEST]), map_location="cpu", weights_only=True)
+        self.epoch = state["epoch"]
+        return state
+
+    def save(self, state: Mapping[str, Any]) -> None:
+        """Write `state` in the background, in place of what was saved before.
+
+        Args:
+            state: tensors, numbers and texts in dictionaries, lists and tuples, and its "epoch". It may be changed
+                as soon as this returns.
+
+        Raises:
+            OSError: the state before this one could not be written; says what is kept.
+        """
+        self.wait()
+        copied = _copied(state)
+        self._writing = self._writer.submit(self._write, copied)
+
+    def wait(self) -> None:
+        """Wait until the file is written.
+
+        Raises:
+            OSError: it could not be; says what is kept.
+        """
+        writing, self._writing = self._writing, None
+        if writing is None:
+            return
+        try:
+            writing.result()
+        except OSError as error:
+            raise OSError(f"{self.path}: {error.strerror or error}; {self.kept()}") from error
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Let Ctrl-C wait for what is being written, and say what is kept."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.wait()
+            raise KeyboardInterrupt(self.kept()) from None
+
+    def kept(self) -> str:
+        """What a run that ends here leaves, and what to do, for a message."""
+        if not self.epoch:
+            return "no epoch is kept"
+        return f"what was trained up to epoch {self.epoch} is kept; the same command goes on after it"
+
+    def remove(self) -> None:
+        """Forget what was saved: the run is complete."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.exception()  # whether it could be written does not matter any more
+        self.path.unlink(missing_ok=True)
+
+    def _write(self, state: Mapping[str, Any]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(self.path) as part, part.open("wb") as file:
+            hashing = _Hashing(file)
+            try:
+                torch.save(state, cast(IO[bytes], hashing))
+            except RuntimeError as error:  # torch hides what went wrong behind "unexpected pos"
+                raise hashing.fault or error from None
+            file.write(hashing.digest())
+            file.flush()
+            os.fsync(file.fileno())  # or a power failure leaves the new name with nothing in it
+        self.epoch = state["epoch"]
+
+
+class _Hashing(io.RawIOBase):
+    """Hashes what is written to a file on its way; `fault` is why it could not be written."""
+
+    fault: OSError | None = None
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._hash = file, hashlib.sha256()
+
+    def write(self, data: Any) -> int:
+        self._hash.update(data)
+        try:
+            return self._file.write(data)
+        except OSError as error:
+            self.fault = error
+            raise
+
+    def digest(self) -> bytes:
+        return self._hash.digest()
+
+
+def _copied(value: Any) -> Any:
+    """The same, with tensors that share no memory with the originals, on the CPU."""
+    if isinstance(value, Tensor):
+        return value.detach().to("cpu", copy=True)
+    if isinstance(value, Mapping):
+        return {key: _copied(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_copied(each) for each in value]
+    return value
+
+
+def others(checkpoint: Checkpoint) -> str | None:
+    """A remark about the files of other runs that did not end, if there are any: they take room."""
+    files = [file for file in checkpoint.path.parent.glob(f"*{SUFFIX}") if file != checkpoint.path]
+    if not files:
+        return None
+    size = sum(file.stat().st_size for file in files) / 1e6
+    return (
+        f"{len(files)} other runs have not ended; what is kept of them, {size:,.0f} MB, is in {checkpoint.path.parent}"
+    )
