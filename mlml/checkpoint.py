@@ -155,6 +155,4 @@ def others(checkpoint: Checkpoint) -> str | None:
     if not files:
         return None
     size = sum(file.stat().st_size for file in files) / 1e6
-    return (
-        f"{len(files)} other runs have not ended; what is kept of them, {size:,.0f} MB, is in {checkpoint.path.parent}"
-    )
+    return f"{checkpoint.path.parent} keeps {size:,.0f} MB of other runs that have not ended: {len(files)}"

@@ -1,9 +1,10 @@
 """Train the classifier by a method on the observed labels; keep the epoch with the best validation mAP."""
 
+import sys
 from pathlib import Path
 
 from mlml import experiment, images, methods, model, recipe, table
-from mlml.checkpoint import FOLDER, Checkpoint
+from mlml.checkpoint import FOLDER, Checkpoint, others
 from mlml.fingerprint import fingerprint
 from mlml.history import History
 from mlml.inference import device_for
@@ -23,6 +24,8 @@ def main(images_folder: Path, labels_file: Path, observed_file: Path, folder: Pa
     values = {"recipe": plan.model_dump(), "axes": axes.model_dump(), "options": options}
     large = [*sorted(images_folder.iterdir()), *filter(Path.is_file, [Path(plan.weights)])]
     checkpoint = Checkpoint(FOLDER, fingerprint(values, [labels_file, observed_file], large, device))
+    if remark := others(checkpoint):
+        print(remark, file=sys.stderr)
     with checkpoint.interruptible():
         classifier, best, recorder = experiment.train(
             prepared, labels, observed.labels, plan, axes, options, History(history_file), checkpoint

@@ -99,12 +99,15 @@ class Workspace:
         """The files in metrics/ by name."""
         return {path.name: path.read_bytes() for path in (self.folder / "metrics").iterdir()}
 
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "PATH": self.path, "OMP_NUM_THREADS": "1", "DVC_TEST": "1", "COLUMNS": "200"}
+
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command of this interpreter's environment in the clone; standard error is part of the output."""
         return subprocess.run(
             words,
             cwd=self.folder,
-            env={**os.environ, "PATH": self.path, "OMP_NUM_THREADS": "1", "DVC_TEST": "1", "COLUMNS": "200"},
+            env=self.environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

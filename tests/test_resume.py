@@ -1,0 +1,142 @@
+"""An interrupted run goes on, and ends as if it had not been interrupted: to the bit."""
+
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import torch
+
+from mlml import methods, training
+from mlml.checkpoint import Checkpoint
+from mlml.history import Best, Epoch
+from mlml.images import RowImages
+from mlml.memory import enough_memory
+from mlml.methods import TrainLabels
+from mlml.model import Classifier
+from mlml.trajectories import Recorder
+from tests.test_training import L, N, data, recipe
+from tests.workspace import Workspace
+
+# Methods that draw random numbers do so in each epoch with these, and the windows of their schedules are open.
+OPTIONS = {"pseudo_label": {"start_epoch": 0, "d": 0.5}}
+
+
+class Stop(Exception):
+    pass
+
+
+def fit(
+    name: str, folder: Path, kept: Checkpoint | None = None, stop: int = 0, linear_init: int = 0
+) -> tuple[Best, list[Epoch], dict[str, torch.Tensor], bytes]:
+    """A run as the stage starts it; it ends with `Stop` in the epoch after `stop`."""
+    training.seed_everything(3)
+    train, validation = data()
+    observed = np.where(np.random.RandomState(1).rand(*train.labels.shape) < 0.4, 0, train.labels).astype(np.int8)
+    plan = recipe(epochs=4, flip=True, linear_init=linear_init)
+    model = Classifier(plan.backbone, L)
+    method = methods.build(name, TrainLabels(torch.from_numpy(observed), 1.2, 4), OPTIONS.get(name))
+    recorder, history = Recorder(N, L, 0, method, torch.device("cpu")), []
+    images = train.images
+
+    class Failing(RowImages):
+        def stream(self, batches):  # type: ignore[no-untyped-def]
+            for number, rows in enumerate(super().stream(batches)):
+                if stop and len(history) == stop and number == 2:
+                    raise Stop
+                yield rows
+
+    assert isinstance(images, RowImages)
+    train = train._replace(labels=observed, images=Failing(images._rows))
+    best = training.fit(model, method, train, validation, plan, 3, recorder, history.append, kept)
+    folder.mkdir(exist_ok=True)
+    recorder.save(folder / "trajectories.npz")
+    return best, history, model.state_dict() | method.state_dict(), (folder / "trajectories.npz").read_bytes()
+
+
+def assert_same(one: tuple, other: tuple) -> None:
+    assert one[:2] == other[:2]
+    assert one[2].keys() == other[2].keys()
+    for name, value in one[2].items():
+        assert torch.equal(value, other[2][name]), name
+    assert one[3] == other[3]
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_every_method_goes_on_as_if_nothing_had_been(name: str, tmp_path: Path) -> None:
+    whole = fit(name, tmp_path / "whole")
+    for stop in (1, 3):  # stopped in the middle of epoch 2, and of epoch 4 when it had gone on
+        with pytest.raises(Stop):
+            fit(name, tmp_path / "cut", Checkpoint(tmp_path, "key"), stop)
+        kept = Checkpoint(tmp_path, "key")
+        state = kept.load()
+        assert state is not None
+        assert state["epoch"] == stop
+    assert_same(fit(name, tmp_path / "cut", kept), whole)
+    # And once more when all epochs are done, as after a kill before the results were written.
+    assert_same(fit(name, tmp_path / "cut", Checkpoint(tmp_path, "key")), whole)
+
+
+def test_the_linear_layers_epochs_are_not_trained_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = fit("role", tmp_path / "whole", linear_init=2)
+    kept = Checkpoint(tmp_path, "key")
+    with pytest.raises(Stop):
+        fit("role", tmp_path / "cut", kept, 1, linear_init=2)
+    kept.wait()
+    capsys.readouterr()
+    assert_same(fit("role", tmp_path / "cut", Checkpoint(tmp_path, "key"), linear_init=2), whole)
+    said = capsys.readouterr().out
+    assert said.startswith("goes on after epoch 1\n")
+    assert "linear init" not in said
+
+
+def test_out_of_memory_says_what_needs_less() -> None:
+    with pytest.raises(MemoryError) as caught, enough_memory("take less"):
+        torch.empty(1 << 55)
+    assert "tried to allocate" in str(caught.value)
+    assert str(caught.value).endswith(": take less")
+    with pytest.raises(MemoryError, match=r"^CUDA out of memory: take less$"), enough_memory("take less"):
+        raise torch.OutOfMemoryError("CUDA out of memory\nmore")
+    with pytest.raises(RuntimeError, match=r"^a fault$"), enough_memory("take less"):
+        raise RuntimeError("a fault")
+
+
+def test_kills_at_random_points_of_the_pipeline(tmp_path: Path) -> None:
+    """The stage train is killed, then interrupted, at random after its second epoch; `dvc repro` ends as without."""
+    clone = Workspace(tmp_path)
+    for key, value in {"method": "pseudo_label", "train.epochs": 12}.items():
+        clone.set("params.yaml", key, value)
+    clone.dvc("repro", "corrupt")
+    results = ("model/weights.safetensors", "model/trajectories.npz", "metrics/history.tsv")
+    clone.dvc("repro", "train")
+    whole = {name: (clone.folder / name).read_bytes() for name in results}
+    (clone.folder / "dvc.lock").unlink()
+    chance = random.Random(0)
+    for number in (signal.SIGKILL, signal.SIGINT):
+        words = ["dvc", "repro", "--no-run-cache", "train"]
+        with subprocess.Popen(
+            words, cwd=clone.folder, env=clone.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, start_new_session=True,
+        ) as process:  # fmt: skip
+            assert process.stdout
+            epochs = (line for line in process.stdout if line.startswith("epoch"))
+            for _ in zip(range(2), epochs, strict=False):
+                pass  # when the second epoch ends, the first is on the disk
+            time.sleep(chance.uniform(0, 0.4))
+            (stage,) = (
+                p for p in psutil.Process(process.pid).children(True) if p.cmdline()[1:3] == ["-m", "stages.train"]
+            )
+            stage.send_signal(number)
+            said = process.stdout.read()
+        assert process.returncode != 0
+        names = [path.name for path in (clone.folder / ".mlml/checkpoints").iterdir()]
+        assert len([name for name in names if not name.startswith(".")]) == 1
+        assert ("train: interrupted; what was trained up to epoch" in said) == (number == signal.SIGINT)
+    said = clone.dvc("repro", "--no-run-cache", "train")
+    assert "goes on after epoch" in said
+    assert {name: (clone.folder / name).read_bytes() for name in results} == whole
+    assert list((clone.folder / ".mlml/checkpoints").iterdir()) == []
