@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mlml import selection
 from paper.marks import marked
 from paper.tables import markdown, wide
 from tests.test_architecture import ROOT
@@ -66,17 +67,18 @@ def test_experiments_of_dvc_have_a_column_for_each_option_of_each_method() -> No
 
 
 @pytest.mark.parametrize(
-    ("part", "file", "more"),
-    [
-        ("digits", "digits", "mAP"),
-        ("digits validation", "digits", "validation_mAP"),
-        ("photos 64", "photos_64", "mAP"),
-        ("photos 64 validation", "photos_64", "validation_mAP"),
-    ],
+    ("page", "part", "file"),
+    [("readings", "digits", "digits"), ("readings", "photos 64", "photos_64"), ("results", "photos 112", "photos_112")],
 )
-def test_the_documented_tables(part: str, file: str, more: str) -> None:
-    table, _ = wide(pd.read_csv(ROOT / f"paper/results/{file}.csv"), more)
-    assert marked(part, markdown(table)) in (ROOT / "docs/readings.md").read_text()
+@pytest.mark.parametrize(("more", "metric"), [("", "mAP"), (" validation", "validation_mAP")])
+def test_the_documented_tables(page: str, part: str, file: str, more: str, metric: str) -> None:
+    table, _ = wide(pd.read_csv(ROOT / f"paper/results/{file}.csv"), metric)
+    assert marked(part + more, markdown(table)) in (ROOT / f"docs/{page}.md").read_text()
+
+
+def test_the_documented_choice_of_learning_rates() -> None:
+    chosen = selection.markdown(selection.select(pd.read_csv(ROOT / "paper/results/photos_64_lr.csv")))
+    assert chosen in (ROOT / "docs/results.md").read_text()
 
 
 def test_data_sets_are_not_mixed() -> None:
