@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 PACKAGES = ("numpy", "timm", "torch")
-OWN = ("mlml", "stages")
+OWN = ("mlml", "stages", "__main__")  # the stage itself is __main__
 
 
 def fingerprint(values: Mapping[str, Any], files: Iterable[Path], large: Iterable[Path], device: torch.device) -> str:
