@@ -70,8 +70,10 @@ def assert_same(one: tuple, other: tuple) -> None:
 def test_every_method_goes_on_as_if_nothing_had_been(name: str, tmp_path: Path) -> None:
     whole = fit(name, tmp_path / "whole")
     for stop in (1, 3):  # stopped in the middle of epoch 2, and of epoch 4 when it had gone on
+        stopped = Checkpoint(tmp_path, "key")
         with pytest.raises(Stop):
-            fit(name, tmp_path / "cut", Checkpoint(tmp_path, "key"), stop)
+            fit(name, tmp_path / "cut", stopped, stop)
+        stopped.wait()  # its thread may still be writing, which that of a killed process is not
         kept = Checkpoint(tmp_path, "key")
         state = kept.load()
         assert state is not None
