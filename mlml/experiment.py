@@ -1,30 +1,48 @@
 """One run of the axes: from prepared images and observed labels to a trained classifier."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from mlml import methods
+from mlml import batch_norm, engine, methods, weights
 from mlml.checkpoint import Checkpoint
+from mlml.determinism import seed_everything
 from mlml.history import Best, Epoch
 from mlml.images import Images
-from mlml.inference import device_for, examples
+from mlml.inference import device_for
+from mlml.inputs import examples, on_device
 from mlml.labels import Labels
 from mlml.memory import enough_memory
-from mlml.model import Classifier, check_size, load_backbone
+from mlml.model import Classifier, check_size
 from mlml.recipe import Recipe, Run
 from mlml.table import Table
-from mlml.training import fit, seed_everything
+from mlml.training import fit
 from mlml.trajectories import Recorder
 
 
 class Trained(NamedTuple):
-    """What a run leaves: the classifier with the weights of the best epoch, and what was recorded on the way."""
+    """What a run leaves.
+
+    Attributes:
+        classifier: with the weights of the best epoch.
+        recorder: what was recorded on the way.
+        engine: how the hardware was used.
+    """
 
     classifier: Classifier
     best: Best
     recorder: Recorder
+    engine: engine.Chosen
+
+    def save(self, folder: Path, about: Mapping[str, Any]) -> None:
+        """Write weights.safetensors, with `about` (JSON values) and what is known of the run, and trajectories.npz."""
+        folder.mkdir(parents=True, exist_ok=True)
+        known = {**about, **self.best._asdict(), "engine": self.engine._asdict()}
+        weights.save(self.classifier, folder / "weights.safetensors", known)
+        self.recorder.save(folder / "trajectories.npz")
+        print(f"best epoch {self.best.epoch}: validation mAP {self.best.validation_mAP:.2f}")
 
 
 def train(
@@ -55,17 +73,34 @@ def train(
     seed_everything(axes.seed)
     classifier = Classifier(recipe.backbone, len(table.classes))
     check_size(classifier, images.size)
-    load_backbone(classifier, recipe.weights)
+    weights.load_backbone(classifier, recipe.weights)
     known = methods.TrainLabels(torch.from_numpy(observed), recipe.prior, recipe.epochs)
     method = methods.build(axes.method, known, options).to(device)
-    classifier.to(device)
     training = examples(images, table, "train")._replace(labels=observed)
-    recorder = Recorder(len(training.rows), len(table.classes), axes.seed, method, device)
     validation = examples(images, table, "validation")
+    chosen = _engine(recipe, device, classifier, images, len(training.rows), len(validation.rows))
+    classifier.to(device)
+    recorder = Recorder(len(training.rows), len(table.classes), axes.seed, method, device)
     less = (
         f"a batch has up to {recipe.batch_size} images of {images.size} x {images.size} pixels; "
         f"less memory is needed with a smaller train.batch_size, prepare.image_size or train.backbone"
     )
     with enough_memory(less):
+        if chosen.inputs == "device":
+            training, validation = on_device(training, device), on_device(validation, device)
         best = fit(classifier, method, training, validation, recipe, axes.seed, recorder, on_epoch, checkpoint)
-    return Trained(classifier, best, recorder)
+    return Trained(classifier, best, recorder, chosen)
+
+
+def _engine(
+    recipe: Recipe, device: torch.device, classifier: Classifier, images: Images, training: int, validation: int
+) -> engine.Chosen:
+    pixels = images.size**2
+    chosen = engine.choose(
+        recipe, device, classifier, (training + validation) * 3 * pixels, training * recipe.epochs * pixels
+    )
+    engine.use(chosen, classifier)
+    if chosen.sync_batch_norm:
+        batch_norm.synchronise(classifier, device)
+    print(f"engine: {chosen.line()}", flush=True)
+    return chosen

@@ -4,7 +4,7 @@ import hashlib
 import json
 import platform
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ PACKAGES = ("numpy", "timm", "torch")
 OWN = ("mlml", "stages", "__main__")  # the stage itself is __main__
 
 
-def fingerprint(values: Mapping[str, Any], files: Iterable[Path], large: Iterable[Path], device: torch.device) -> str:
+def fingerprint(values: Any, files: Iterable[Path], large: Iterable[Path], device: torch.device) -> str:
     """32 hexadecimal digits, others if anything is another.
 
     The code is that of the modules of this project that are loaded now, of whatever method; the machine is the kind of

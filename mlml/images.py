@@ -1,6 +1,6 @@
 """Prepared images on disk, read in batches."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
@@ -16,6 +16,12 @@ ROWS = "rows.npy"
 
 Storage = Literal["rows", "encoded"]
 Batch = npt.NDArray[np.int64]
+Allocate = Callable[[tuple[int, ...]], Rows]
+
+
+def new(shape: tuple[int, ...]) -> Rows:
+    """Memory for a batch of images, uint8."""
+    return np.empty(shape, np.uint8)
 
 
 class Images(Protocol):
@@ -28,8 +34,15 @@ class Images(Protocol):
     def __len__(self) -> int:
         """N."""
 
-    def stream(self, batches: Iterable[Batch]) -> Iterator[Rows]:
-        """For each batch of row numbers, int64 [b], in turn: its images, uint8 [b, S, S, 3]."""
+    def stream(self, batches: Iterable[Batch], allocate: Allocate = new) -> Iterator[Rows]:
+        """For each batch of row numbers, int64 [b], in turn: its images, uint8 [b, S, S, 3].
+
+        Args:
+            allocate: gives the memory for a batch.
+
+        Raises:
+            IndexError: a row that there is not.
+        """
 
 
 class RowImages:
@@ -45,8 +58,13 @@ class RowImages:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def stream(self, batches: Iterable[Batch]) -> Iterator[Rows]:
-        return (self._rows[batch] for batch in batches)
+    def stream(self, batches: Iterable[Batch], allocate: Allocate = new) -> Iterator[Rows]:
+        for batch in batches:
+            if len(batch) and not 0 <= batch.min() <= batch.max() < len(self):
+                raise IndexError(f"no row {batch.max() if batch.min() >= 0 else batch.min()}; there are {len(self)}")
+            images = allocate((len(batch), *self._rows.shape[1:]))
+            # "clip" writes into `images` itself, other modes into a copy first.
+            yield np.take(self._rows, batch, axis=0, out=images, mode="clip")
 
 
 class EncodedImages:
@@ -66,7 +84,7 @@ class EncodedImages:
     def __len__(self) -> int:
         return len(self._shard)
 
-    def stream(self, batches: Iterable[Batch]) -> Iterator[Rows]:
+    def stream(self, batches: Iterable[Batch], allocate: Allocate = new) -> Iterator[Rows]:
         """As `Images.stream`; `batches` is asked for more than has been taken.
 
         Raises:
@@ -75,7 +93,7 @@ class EncodedImages:
         """
         # The pool's threads must not hold `self`, or it would never be let go.
         shard, threads = self._shard, cores()
-        groups = (_parts(batch, shard, threads) for batch in batches)
+        groups = (_parts(batch, shard, threads, allocate) for batch in batches)
         for parts in in_order(self._pool, _decode, groups, 2 * threads):
             yield parts[0]
 
@@ -89,9 +107,9 @@ class _Part(NamedTuple):
     places: range
 
 
-def _parts(batch: Batch, shard: Shard, threads: int) -> list[_Part]:
+def _parts(batch: Batch, shard: Shard, threads: int, allocate: Allocate) -> list[_Part]:
     count = max(1, min(threads, len(batch)))
-    images = np.empty((len(batch), shard.size, shard.size, 3), np.uint8)
+    images = allocate((len(batch), shard.size, shard.size, 3))
     return [_Part(shard, batch, images, range(first, len(batch), count)) for first in range(count)]
 
 

@@ -5,7 +5,9 @@ from math import isfinite
 import torch
 from torch import Tensor
 
-from mlml.inference import BATCH_SIZE, Examples, stream
+from mlml import parallel
+from mlml.inference import BATCH_SIZE
+from mlml.inputs import Examples, stream
 from mlml.methods.base import Batch, Method
 from mlml.model import Classifier
 from mlml.optimizer import adam
@@ -46,5 +48,9 @@ def train_head(model: Classifier, method: Method, train: Examples, recipe: Recip
 def extract_features(model: Classifier, examples: Examples) -> Tensor:
     """What the backbone gives for all images in evaluation mode: float [n, width], on the model's device."""
     model.eval()
-    batches = torch.arange(len(examples.rows)).split(BATCH_SIZE)
-    return torch.cat([model.features(images) for images in stream(examples, batches, model.mean.device)])
+    device = model.mean.device
+    plane = torch.zeros(len(examples.rows), model.head.in_features, device=device)
+    batches = torch.arange(len(plane)).split(BATCH_SIZE)[parallel.rank() :: parallel.processes()]
+    for batch, images in zip(batches, stream(examples, batches, device), strict=True):
+        plane[batch[0] : batch[-1] + 1] = model.features(images)
+    return parallel.add(plane)

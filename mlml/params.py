@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 _S = TypeVar("_S", bound=BaseModel)
 
 # The sections of params.yaml and of a data set's file.
-PARAMS = {"dataset", "setting", "method", "seed", "device", "prepare", "corrupt", "train", "plot", "methods"}
+AXES = {"dataset", "setting", "method", "seed", "device", "processes"}
+PARAMS = AXES | {"prepare", "corrupt", "train", "plot", "methods"}
 DATASET = {"archives", "images", "training"}
 
 

@@ -1,19 +1,40 @@
 """How a run trains: the data set's recipe, overridden by what params.yaml sets."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from mlml.params import Section, parse
 
 
-class Recipe(Section):
+class Engine(Section):
+    """How the hardware is used; "auto" is settled by `mlml.engine.choose` when the machine is known.
+
+    Attributes:
+        precision: in which the backbone computes. Weights, logits and losses are float32 always.
+        compile: mode of torch.compile for the training step; "reduce-overhead" records CUDA graphs.
+        channels_last: whether the channels of a pixel lie side by side in memory.
+        tf32: whether a GPU may multiply float32 numbers with 10 bits of fraction (TensorFloat-32).
+        inputs: where the training and validation images are held: on the device, or read from the disk for each batch.
+        sync_batch_norm: with several processes, whether batch normalisation is over the whole batch, as with one
+            process, or over each one's share.
+    """
+
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    compile: Literal["auto", "none", "default", "reduce-overhead"] = "auto"
+    channels_last: bool = True
+    tf32: bool = True
+    inputs: Literal["auto", "disk", "device"] = "auto"
+    sync_batch_norm: bool = True
+
+
+class Recipe(Engine):
     """Training parameters; the defaults are the paper's (Sec. V-D).
 
     Attributes:
         backbone: name of a timm model.
-        weights: its initial weights: "hub", "none" or a file (`mlml.model.load_backbone`).
+        weights: its initial weights: "hub", "none" or a file (`mlml.weights.load_backbone`).
         lr: learning rate of Adam, constant.
         batch_size: images a step, at most.
         epochs: T_e.

@@ -2,11 +2,13 @@
 
 import copy
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from mlml import parallel
 from mlml.history import Best, Epoch
 from mlml.methods.base import Method
 from mlml.model import Classifier
@@ -31,6 +33,11 @@ class RunState:
     best: Best = Best(0, -1.0)  # noqa: RUF009  # it cannot be changed
     weights: dict[str, Tensor] = field(default_factory=dict)
     history: list[Epoch] = field(default_factory=list)
+
+    @cached_property
+    def replica(self) -> nn.Module:
+        """The model as a training step calls it: with its gradients shared with the other processes, if there are."""
+        return parallel.replicated(self.model)
 
     def finish(self, epoch: Epoch) -> None:
         """Take note of an epoch that is done, and of the weights if it is the best one."""

@@ -1,15 +1,16 @@
 """The training loop that all methods share."""
 
-import os
 from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from mlml import batches, parallel
 from mlml.checkpoint import Checkpoint
 from mlml.history import Best, Epoch
-from mlml.inference import Examples, predict, stream
+from mlml.inference import predict
+from mlml.inputs import Examples, stream
 from mlml.labels import PRESENT, UNKNOWN
 from mlml.linear_init import train_head
 from mlml.methods.base import Batch, Method
@@ -19,18 +20,11 @@ from mlml.optimizer import adam
 from mlml.progress import progress
 from mlml.recipe import Recipe
 from mlml.run_state import RunState
+from mlml.running_loss import RunningLoss
 from mlml.trajectories import Recorder
 
 REMEDY = "a lower train.lr often helps"
-CHECK_STEPS = 50  # how often the loop waits for the device, to show the loss and to see whether it is finite
-
-
-def seed_everything(seed: int) -> None:
-    """Seed torch and take its deterministic algorithms: the same seed on the same machine, the same result."""
-    torch.manual_seed(seed)
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, products on a GPU may differ
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.backends.cudnn.benchmark = False
+CHECK_STEPS = 50  # how often the loss is shown, and seen to be finite
 
 
 def fit(
@@ -47,15 +41,16 @@ def fit(
     """Train `model` end to end by `method`, and leave in it the weights of the best epoch.
 
     Every training image is seen once in every epoch, in an order drawn from `seed`, after `recipe.linear_init` epochs
-    of the linear layer alone. The device is the model's.
+    of the linear layer alone. The device is the model's. Several processes (`mlml.parallel`) share each batch; all end
+    with the same weights.
 
     Args:
         train: with the observed labels.
         validation: an unknown label counts in no AP.
         recorder: is given the predictions of the images it follows.
         on_epoch: called after each epoch; for those that a checkpoint holds, at the start.
-        checkpoint: where the state after each epoch is kept, and taken up if it is there. The result is the same to
-            the bit as without an interruption, on the same machine.
+        checkpoint: where the state after each epoch is kept, and taken up if it is there; the first process's counts.
+            The result is the same to the bit as without an interruption, on the same machine.
 
     Raises:
         FloatingPointError: the loss or a prediction is not finite; names the epoch, the step and the method.
@@ -80,6 +75,8 @@ def fit(
 
     for epoch in range(len(run.history) + 1, recipe.epochs + 1):
         loss = _train_epoch(run, train, recipe, epoch, keep)
+        parallel.average_buffers(model)
+        parallel.same_random(device)
         method.end_epoch(epoch, kept)
         if recorder is not None:
             recorder.end_epoch(method)
@@ -102,7 +99,7 @@ def _score(model: Classifier, examples: Examples, what: str) -> float:
 
 def _taken_up(run: RunState, checkpoint: Checkpoint | None, on_epoch: Callable[[Epoch], None]) -> bool:
     """Whether there was a checkpoint, which `run` then is in the state of."""
-    state = checkpoint.load() if checkpoint else None
+    state = parallel.from_first(lambda: checkpoint.load() if checkpoint else None)
     if state is None:
         return False
     run.load_state_dict(state)
@@ -113,7 +110,7 @@ def _taken_up(run: RunState, checkpoint: Checkpoint | None, on_epoch: Callable[[
 
 
 def _put_aside(run: RunState, checkpoint: Checkpoint | None) -> None:
-    if checkpoint:
+    if checkpoint and parallel.first():
         checkpoint.save(run.state_dict())
 
 
@@ -121,49 +118,43 @@ def _train_epoch(
     run: RunState, train: Examples, recipe: Recipe, epoch: int, keep: Callable[[Tensor, Tensor], None]
 ) -> float:
     """One step for each batch; gives each step's predictions to `keep` and returns the mean loss an image."""
-    model, method, optimizer, random = run.model.train(), run.method, run.optimizer, run.order
-    device = model.mean.device
-    observed = torch.from_numpy(train.labels)
-    batches = _batches(len(train.rows), recipe.batch_size, random)
-    losses = torch.zeros(len(batches), device=device)
-    with progress(f"epoch {epoch}/{recipe.epochs}", len(train.rows), "images", log=False) as advance:
-        for step, (rows, images) in enumerate(zip(batches, stream(train, batches, device), strict=True), 1):
-            if recipe.flip:
-                images = _flip(images, random)
-            batch = Batch(observed[rows].to(device), rows.to(device))
-            logits = model(images)
-            loss = method(logits, batch, epoch)
+    run.model.train()
+    method, optimizer, device = run.method, run.optimizer, run.model.mean.device
+    steps = batches.draw(len(train.rows), recipe.batch_size, recipe.flip, run.order, device)
+    losses = RunningLoss(len(steps), device)
+    observed = torch.from_numpy(train.labels).to(device)
+    inputs = stream(train, [parallel.share(step.rows) for step in steps], device)
+    with progress(
+        f"epoch {epoch}/{recipe.epochs}", len(train.rows), "images", log=False, shown=parallel.first()
+    ) as advance:
+        for number, (step, images) in enumerate(zip(steps, inputs, strict=True), 1):
+            if step.mirrored is not None:
+                images = batches.flipped(images, parallel.share(step.mirrored))
+            logits = parallel.whole(run.replica(images), len(step.rows))
+            loss = method(logits, Batch(observed[step.index], step.index), epoch)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
-            losses[step - 1] = loss.detach()
-            keep(batch.index, logits.detach().sigmoid())
-            if step % CHECK_STEPS == 0 or step == len(batches):
-                _check_finite(losses[:step], epoch, method)
-                advance(0, loss=f"{losses[:step].mean().item():.4f}", best_mAP=f"{max(run.best.validation_mAP, 0):.2f}")
-            advance(len(rows))
-    sizes = torch.tensor([len(rows) for rows in batches], device=device)
-    return float((losses * sizes).sum() / sizes.sum())
+            losses.add(loss)
+            keep(step.index, logits.detach().sigmoid())
+            if number % CHECK_STEPS == 0:
+                advance(0, **_shown(losses.look(), run, epoch))
+            advance(len(step.rows))
+        advance(0, **_shown(losses.all(), run, epoch))
+    sizes = torch.tensor([len(step.rows) for step in steps])
+    return float((losses.all() * sizes).sum() / sizes.sum())
 
 
-def _batches(n: int, batch_size: int, random: torch.Generator) -> tuple[Tensor, ...]:
-    """All of 0..n-1 in random order, in as few batches as possible, whose sizes differ by at most one.
+def _shown(losses: Tensor, run: RunState, epoch: int) -> dict[str, str]:
+    """What stands beside the bar.
 
-    A small last batch would be a noisy step, and batch normalisation cannot take one of a single image.
+    Raises:
+        FloatingPointError: a loss is not finite.
     """
-    return torch.randperm(n, generator=random).tensor_split(-(-n // batch_size))
-
-
-def _flip(images: Tensor, random: torch.Generator) -> Tensor:
-    """Each image mirrored, left to right, with probability 0.5."""
-    mirrored = (torch.rand(len(images), generator=random) < 0.5).to(images.device)
-    return torch.where(mirrored[:, None, None, None], images.flip(2), images)
-
-
-def _check_finite(losses: Tensor, epoch: int, method: Method) -> None:
     bad = torch.nonzero(~losses.isfinite())
     if len(bad):
         step = int(bad[0])
         raise FloatingPointError(
-            f"epoch {epoch}, step {step + 1}: the loss of method {method.name} is {losses[step].item()}; {REMEDY}"
+            f"epoch {epoch}, step {step + 1}: the loss of method {run.method.name} is {losses[step].item()}; {REMEDY}"
         )
+    return {"loss": f"{losses.mean().item():.4f}", "best_mAP": f"{max(run.best.validation_mAP, 0):.2f}"}

@@ -12,7 +12,9 @@ from mlml.params import DATASET, PARAMS, parse, read_sections
 from mlml.settings import Setting
 
 KEYS = ["dataset", "setting", "method", "method.options", "seed", "corrupt.seed"]
-KEYS += [f"train.{name}" for name in recipe.Recipe.model_fields]
+# Of how the hardware is used the precision alone makes another run.
+PLAN = [name for name in recipe.Recipe.model_fields if name not in recipe.Engine.model_fields] + ["precision"]
+KEYS += [f"train.{name}" for name in PLAN]
 Grid = Mapping[str, list[Any]]
 
 
@@ -89,6 +91,14 @@ def make_job(changes: Mapping[str, Any]) -> Job:
     options = methods.options_of(axes.method, params["methods"].get(axes.method))
     usual = methods.options_of(axes.method)
     own = " ".join(f"{name}={value}" for name, value in sorted(options.items()) if value != usual[name])
-    key = (params["dataset"], setting, axes.method, own, axes.seed, corrupt_seed, *plan.model_dump().values())
+    key = (
+        params["dataset"],
+        setting,
+        axes.method,
+        own,
+        axes.seed,
+        corrupt_seed,
+        *(getattr(plan, name) for name in PLAN),
+    )
     text = tuple("" if cell is None else str(cell) for cell in key)
     return Job(text, axes, plan, setting, corrupt_seed, options)

@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 
-from mlml import corruption, experiment, images, inference, table
+from mlml import corruption, experiment, images, inference, inputs, table
 from mlml.evaluation import DECIMALS, evaluate
 from paper.jobs import KEYS, Job, grid_of, jobs_of, read_grids
 
@@ -42,7 +42,7 @@ def run(job: Job, data: Path) -> dict[str, Any]:
     observed = corruption.check_observed(kept, job.setting)
     with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
         trained = experiment.train(prepared, labels, observed, job.plan, job.axes, job.options)
-    test = inference.examples(prepared, labels, "test")
+    test = inputs.examples(prepared, labels, "test")
     summary, _ = evaluate(labels.classes, test.labels, inference.predict(trained.classifier, test))
     validation, seconds = round(trained.best.validation_mAP, DECIMALS), round(time.monotonic() - started, 1)
     return dict(zip(FOUND, (validation, trained.best.epoch, summary["mAP"], seconds), strict=True))

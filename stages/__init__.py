@@ -34,6 +34,8 @@ def run(main: Callable[..., None]) -> None:
     if Path(mlml.__file__).resolve().parent != expected.resolve():
         sys.exit(f"mlml is imported from {mlml.__file__}, not from {expected}: run stages as `python -m stages.<name>`")
     stage = Path(sys.argv[0]).stem
+    if rank := int(os.environ.get("RANK", 0)):
+        stage += f", process {rank}"
 
     @wraps(main)
     def command(*arguments: Any, **options: Any) -> None:

@@ -1,26 +1,27 @@
 """Score the test images with the trained classifier; mean and per-class average precision."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from mlml import images, inference, model, table
+from mlml import images, inference, inputs, parallel, table, weights
 from mlml.evaluation import DECIMALS, evaluate
 from mlml.files import replacing, write_json
 from stages import parameters, run
+from stages.launch import shared
 
 
 def main(
-    images_folder: Path, labels_file: Path, weights: Path, scores: Path, test_file: Path, classes_file: Path
+    images_folder: Path, labels_file: Path, weights_file: Path, scores: Path, test_file: Path, classes_file: Path
 ) -> None:
     """Write SCORES (logits of the test images, .npy), TEST_FILE (.json) and CLASSES_FILE (.tsv)."""
-    device = inference.device_for(parameters("evaluate")["device"])
-    classifier, about = model.load(weights)
+    params = parameters("evaluate")
     labels = table.read(labels_file)
-    if tuple(about["classes"]) != labels.classes:
-        raise ValueError(f"{weights} was trained on other classes than {labels_file} has: run `dvc repro`")
-    test = inference.examples(images.open_images(images_folder), labels, "test")
-    logits = inference.predict(classifier.to(device), test)
+    with shared(params["processes"]):
+        test, logits, about = _predict(params["device"], images_folder, labels, weights_file)
+        if not parallel.first():
+            return
     summary, per_class = evaluate(labels.classes, test.labels, logits)
     summary["validation_mAP"] = round(about["validation_mAP"], DECIMALS)
     summary["best_epoch"] = about["epoch"]
@@ -32,6 +33,16 @@ def main(
         print(f"class {name!r} has no positive test image: it is left out of the mAP")
     write_json(test_file, summary)
     print(f"test mAP {summary['mAP']:.2f} on {summary['images']} images, {summary['classes']} classes")
+
+
+def _predict(
+    device: str, images_folder: Path, labels: table.Table, weights_file: Path
+) -> tuple[inputs.Examples, np.ndarray, dict[str, Any]]:
+    classifier, about = weights.load(weights_file)
+    if tuple(about["classes"]) != labels.classes:
+        raise ValueError(f"{weights_file} was trained on other classes than its labels have: run `dvc repro`")
+    test = inputs.examples(images.open_images(images_folder), labels, "test")
+    return test, inference.predict(classifier.to(inference.device_for(device)), test), about
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
-"""Real label lists and photographs beside the project; tests that use them are skipped where they are not."""
+"""What not every machine has, and tests are skipped without: real label lists and photographs, a GPU."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"{DATA} is not here: real label lists and photographs")
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is here")
 
 
 def coco_labels(part: str) -> np.ndarray:

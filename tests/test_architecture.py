@@ -10,12 +10,14 @@ ROOT = Path(__file__).parent.parent
 
 # Each module may import modules of the lines above its own, never of its own line.
 LAYERS = [
-    "arrays faults files fingerprint labels memory params passes plugins progress settings sheet shard threads",
-    "brought checkpoint corruption history large_loss losses metrics model recipe resizing results table transfer",
-    "datasets.source datasets.split decoding download evaluation methods.base plots profile selection",
+    "arrays batches determinism faults files fingerprint labels memory parallel params passes plugins progress",
+    "running_loss settings sheet shard threads",
+    "batch_norm brought checkpoint corruption history large_loss losses metrics model recipe resizing results",
+    "table transfer",
+    "datasets.source datasets.split decoding download engine evaluation methods.base plots profile selection weights",
     "datasets.instances datasets.members datasets.userfiles images",
-    "datasets datasets.* inference methods",
-    "optimizer pseudo_labels",
+    "datasets datasets.* inputs methods",
+    "inference optimizer pseudo_labels",
     "methods.*",
     "linear_init preparation trajectories",
     "run_state",

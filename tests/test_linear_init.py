@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from mlml import training
+from mlml.determinism import seed_everything
 from mlml.linear_init import extract_features, train_head
 from mlml.methods import Method
 from mlml.model import Classifier
@@ -15,7 +16,7 @@ from tests.test_training import L, N, Spy, build, data, recipe
 
 def start(method: Method, plan: Recipe, seed: int = 0) -> tuple[Classifier, dict[str, Tensor]]:
     """The model after its linear start, and its state before it."""
-    training.seed_everything(seed)
+    seed_everything(seed)
     model = Classifier(plan.backbone, L)
     before = {key: value.clone() for key, value in model.state_dict().items()}
     train_head(model, method, data()[0], plan, torch.Generator().manual_seed(seed))
@@ -85,7 +86,7 @@ def test_a_loss_that_is_not_finite_stops_with_its_place() -> None:
 def test_fit_starts_from_it() -> None:
     def fit(**changes: object) -> tuple[np.ndarray, list[tuple[int, int]]]:
         spy, (train, validation), plan = Spy(), data(), recipe(epochs=1, **changes)
-        training.seed_everything(0)
+        seed_everything(0)
         model = Classifier(plan.backbone, L)
         training.fit(model, spy, train, validation, plan, 0)
         return model.head.weight.detach().numpy(), [len(batch.index) for _, batch, _ in spy.batches]

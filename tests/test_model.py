@@ -6,7 +6,8 @@ import safetensors.torch
 import timm
 import torch
 
-from mlml.model import Classifier, check_size, load, load_backbone, save
+from mlml.model import Classifier, check_size
+from mlml.weights import load, load_backbone, save
 
 NAME = "test_resnet"
 

@@ -13,6 +13,7 @@ import torch
 
 from mlml import methods, training
 from mlml.checkpoint import Checkpoint
+from mlml.determinism import seed_everything
 from mlml.history import Best, Epoch
 from mlml.images import RowImages
 from mlml.memory import enough_memory
@@ -34,7 +35,7 @@ def fit(
     name: str, folder: Path, kept: Checkpoint | None = None, stop: int = 0, linear_init: int = 0
 ) -> tuple[Best, list[Epoch], dict[str, torch.Tensor], bytes]:
     """A run as the stage starts it; it ends with `Stop` in the epoch after `stop`."""
-    training.seed_everything(3)
+    seed_everything(3)
     train, validation = data()
     observed = np.where(np.random.RandomState(1).rand(*train.labels.shape) < 0.4, 0, train.labels).astype(np.int8)
     plan = recipe(epochs=4, flip=True, linear_init=linear_init)

@@ -11,8 +11,10 @@ from sklearn.metrics import average_precision_score
 from torch import Tensor
 
 from mlml import methods, training
+from mlml.determinism import seed_everything
 from mlml.images import RowImages
-from mlml.inference import Examples, device_for, predict
+from mlml.inference import device_for, predict
+from mlml.inputs import Examples
 from mlml.methods import Batch, Method, TrainLabels
 from mlml.metrics import mean_average_precision
 from mlml.model import Classifier
@@ -39,7 +41,7 @@ def recipe(**changes: object) -> Recipe:
 
 
 def run(method: Method, plan: Recipe, seed: int = 0, recorder: bool = False) -> tuple[Classifier, training.Best, list]:
-    training.seed_everything(seed)
+    seed_everything(seed)
     train, validation = data()
     model, history = Classifier(plan.backbone, L), []
     follow = Recorder(N, L, seed, method, torch.device("cpu")) if recorder else None
@@ -94,14 +96,6 @@ def test_every_image_once_an_epoch_with_its_own_labels_and_prediction() -> None:
     assert orders[0] != orders[1]
 
 
-@pytest.mark.parametrize(("n", "size", "sizes"), [(37, 8, {7, 8}), (33, 16, {11}), (17, 16, {8, 9}), (5, 16, {5})])
-def test_batches_are_of_almost_equal_size(n: int, size: int, sizes: set[int]) -> None:
-    batches = training._batches(n, size, torch.Generator().manual_seed(0))
-    assert {len(batch) for batch in batches} == sizes
-    assert len(batches) == -(-n // size)
-    assert sorted(torch.cat(batches).tolist()) == list(range(n))
-
-
 def test_it_learns_and_keeps_the_best_epoch() -> None:
     model, best, history = run(build("bce"), recipe(epochs=6))
     scores = [epoch.validation_mAP for epoch in history]
@@ -119,7 +113,7 @@ def test_every_method_learns(name: str) -> None:
     train, _ = data()
     hidden = np.random.RandomState(1).rand(*train.labels.shape) < 0.4
     observed = np.where(hidden, 0, train.labels).astype(np.int8)
-    training.seed_everything(0)
+    seed_everything(0)
     plan = recipe(epochs=4, lr=3e-3)
     model = Classifier(plan.backbone, L)
     method = methods.build(name, TrainLabels(torch.from_numpy(observed), 1.2, plan.epochs))
@@ -165,16 +159,16 @@ def test_weights_that_blow_up_stop_with_their_place() -> None:
 
 
 def test_progress_shows_loss_and_map(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[tuple[str, int, dict[str, str]]] = []
+    calls: list[tuple[str, int, dict[str, str]]] = []
 
     @contextmanager
-    def progress(what: str, total: int, unit: str, log: bool) -> Iterator[Callable[..., None]]:
-        yield lambda count, **facts: shown.append((what, count, facts))
+    def progress(what: str, total: int, unit: str, log: bool, shown: bool) -> Iterator[Callable[..., None]]:
+        yield lambda count, **facts: calls.append((what, count, facts))
 
     monkeypatch.setattr(training, "progress", progress)
     _, _, history = run(build("bce"), recipe())
-    assert sum(count for _, count, _ in shown) == 2 * N
-    last = [facts for what, _, facts in shown if what == "epoch 2/2" and facts][-1]
+    assert sum(count for _, count, _ in calls) == 2 * N
+    last = [facts for what, _, facts in calls if what == "epoch 2/2" and facts][-1]
     assert last["best_mAP"] == f"{history[0].validation_mAP:.2f}"
     assert float(last["loss"]) == pytest.approx(history[1].loss, abs=0.05)
 
@@ -196,22 +190,27 @@ def test_a_methods_own_parameters_train_at_their_own_rate() -> None:
     assert method.shift.item() == pytest.approx(-5 * 10 * 1e-3, rel=1e-3)
 
 
-def test_flip_mirrors_about_half_of_the_images_left_to_right() -> None:
-    images = torch.arange(400 * 4 * 5 * 3, dtype=torch.int32).reshape(400, 4, 5, 3)
-    flipped = training._flip(images, torch.Generator().manual_seed(0))
-    mirrored = [torch.equal(a, b.flip(1)) for a, b in zip(flipped, images, strict=True)]
-    same = [torch.equal(a, b) for a, b in zip(flipped, images, strict=True)]
-    assert all(a != b for a, b in zip(mirrored, same, strict=True))
-    assert 150 < sum(mirrored) < 250
+def test_images_are_mirrored_where_the_recipe_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each image is brighter on its left: the model sees which are mirrored."""
+    train, validation = data()
+    images = np.zeros((2 * N, 32, 32, 3), np.uint8)
+    images[:, :, :16] = 200
+    prepared, seen = RowImages(images), []
+    features = Classifier.features
 
+    def spy(model: Classifier, batch: Tensor) -> Tensor:
+        if model.training:
+            seen.extend(batch[:, 0, 0, 0].tolist())
+        return features(model, batch)
 
-def test_no_flip_for_data_that_must_not_be_mirrored(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-    monkeypatch.setattr(training, "_flip", lambda images, random: calls.append(1) or images)
-    run(build("bce"), recipe(epochs=1, flip=False))
-    assert not calls
-    run(build("bce"), recipe(epochs=1, flip=True))
-    assert calls
+    monkeypatch.setattr(Classifier, "features", spy)
+    for flip in (True, False):
+        seen.clear()
+        model, plan = Classifier("test_resnet", L), recipe(epochs=1, flip=flip)
+        training.fit(model, build("bce"), train._replace(images=prepared), validation, plan, 0)
+        assert len(seen) == N
+        assert (0 in seen) == flip
+        assert 200 in seen
 
 
 def test_unknown_validation_labels_count_in_no_average_precision() -> None:

@@ -1,0 +1,126 @@
+"""Training by several processes as by one: each computes its share of every batch.
+
+What a method sees is the whole batch, in every process: the logits of all shares are put together, so that every
+process has the same loss, the same predictions and the same pseudo labels, and a loss that is no mean over images is
+right too. Without `group`, or with one process, nothing here does anything.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from inspect import signature
+from typing import Any, TypeVar, cast
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+_T = TypeVar("_T")
+
+
+@contextmanager
+def group() -> Iterator[None]:
+    """Join the processes that torchrun started, if it did; the first one alone prints."""
+    if not dist.is_available() or not dist.is_torchelastic_launched():
+        yield
+        return
+    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+    try:
+        with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(sys.stdout if first() else nowhere):
+            yield
+    finally:
+        dist.destroy_process_group()
+
+
+def processes() -> int:
+    """How many there are."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def rank() -> int:
+    """This process's number, from 0."""
+    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+
+
+def first() -> bool:
+    """Whether this is the process that prints and writes."""
+    return rank() == 0
+
+
+def share(batch: Tensor) -> Tensor:
+    """This process's part of a batch [b, ...]: every W-th of it, of W processes."""
+    return batch[rank() :: processes()]
+
+
+def whole(part: Tensor, size: int) -> Tensor:
+    """The batch [size, ...] whose `share` is `part` in each process, in all of them.
+
+    Its gradient reaches the parts W times as large: the processes' gradients are averaged, where they should be added.
+    """
+    if processes() == 1:
+        return part
+    result: Tensor = _Whole.apply(part, size)
+    return result
+
+
+class _Whole(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, part: Tensor, size: int) -> Tensor:
+        batch = part.new_zeros(size, *part.shape[1:])
+        share(batch).copy_(part)
+        return add(batch)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return share(gradients[0]) * processes(), None
+
+
+def add(values: Tensor) -> Tensor:
+    """The sum over the processes, in place."""
+    if processes() > 1:
+        dist.all_reduce(values)
+    return values
+
+
+def from_first(make: Callable[[], _T]) -> _T:
+    """What `make` returns in the first process, in all of them; it is called there alone."""
+    if processes() == 1:
+        return make()
+    box: list[Any] = [make() if first() else None]
+    dist.broadcast_object_list(box, device=torch.device("cpu"))
+    return cast(_T, box[0])
+
+
+def replicated(model: nn.Module) -> nn.Module:
+    """The model with the first process's weights, whose gradients are averaged over the processes."""
+    if processes() == 1:
+        return model
+    # Running statistics are made one after the epoch; older versions of torch have another name for that.
+    new, old = "forward_sync_buffers", "broadcast_buffers"
+    options: dict[str, Any] = {new if new in signature(DistributedDataParallel).parameters else old: False}
+    # static_graph: some backbones have parameters that no gradient reaches.
+    return DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True, **options)
+
+
+@torch.no_grad()
+def average_buffers(model: nn.Module) -> None:
+    """Make the running statistics of the processes one: their mean."""
+    if processes() > 1:
+        for buffer in model.buffers():
+            if buffer.is_floating_point():
+                add(buffer).div_(processes())
+
+
+def same_random(device: torch.device) -> None:
+    """Have all processes draw the random numbers of the first: what a method draws must be the same in all.
+
+    They differ before if the backbone draws, for dropout, and the shares differ in size.
+    """
+    if processes() > 1:
+        cuda = device.type == "cuda"
+        states = from_first(lambda: (torch.get_rng_state(), torch.cuda.get_rng_state(device) if cuda else None))
+        torch.set_rng_state(states[0])
+        if states[1] is not None:
+            torch.cuda.set_rng_state(states[1], device)

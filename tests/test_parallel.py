@@ -1,0 +1,135 @@
+"""Several processes that share each batch: the result of one, and an end when one of them dies."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from torch import nn
+
+from mlml import batch_norm, parallel
+from tests import ranks
+from tests.test_architecture import ROOT
+from tests.workspace import Workspace
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+STAGE = ["-m", "stages.train", "data/images", "data/labels.csv", "data/observed.csv"]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, torch.Tensor]]]:
+    """What the trainings of tests/ranks.py leave in each of two processes."""
+    file = tmp_path_factory.mktemp("ranks") / "found"
+    command = [*TORCHRUN, "--standalone", "--nproc-per-node", "2", "-m", "tests.ranks", str(file)]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    # The second process prints nothing.
+    assert done.stdout.count("epoch  1/2") == len(ranks.METHODS) + 1
+    return [torch.load(file.with_suffix(f".{rank}")) for rank in range(2)]
+
+
+@pytest.mark.parametrize("name", ranks.METHODS)
+def test_two_processes_train_as_one(name: str, found: list[dict[str, dict[str, torch.Tensor]]]) -> None:
+    """On the same batches of 7 and 8 images: weights, pseudo labels, own parameters, losses and predictions."""
+    one, (first, second) = ranks.train(name), (each[name] for each in found)
+    assert one.keys() == first.keys() == second.keys()
+    for key, expected in one.items():
+        assert torch.equal(first[key], second[key]), key
+        torch.testing.assert_close(first[key], expected, rtol=1e-5, atol=1e-5, msg=lambda said, key=key: key + said)
+
+
+def test_batch_norm_of_each_process_is_another_training(found: list[dict[str, dict[str, torch.Tensor]]]) -> None:
+    """The processes stay one model all the same, running statistics included."""
+    first, second = (each["apart"] for each in found)
+    assert all(torch.equal(first[key], second[key]) for key in first)
+    assert (first["logits"] - found[0]["an"]["logits"]).abs().max() > 1e-3
+
+
+def test_without_a_group_nothing_is_shared() -> None:
+    part, model = torch.rand(3, 2), nn.Linear(2, 2)
+    assert (parallel.processes(), parallel.rank(), parallel.first()) == (1, 0, True)
+    assert torch.equal(parallel.share(part), part)
+    assert parallel.whole(part, 3) is part
+    assert parallel.add(part) is part
+    assert parallel.replicated(model) is model
+    assert parallel.from_first(lambda: 5) == 5
+
+
+@pytest.mark.parametrize("options", [{}, {"affine": False}, {"momentum": None}, {"track_running_stats": False}])
+def test_own_batch_norm_is_torchs(options: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    own, torchs = (nn.Sequential(nn.BatchNorm2d(3, **options), nn.Flatten(), nn.BatchNorm1d(75)) for _ in range(2))
+    monkeypatch.setattr("mlml.parallel.processes", lambda: 2)  # so that it is put in
+    batch_norm.synchronise(own, torch.device("cpu"))
+    monkeypatch.undo()  # there is one share: all of it
+    for _ in range(2):
+        inputs = torch.randn(4, 3, 5, 5) * 3 + 1
+        results = [layers(inputs.requires_grad_()) for layers in (own, torchs)]
+        torch.testing.assert_close(*results)
+        weights = torch.randn_like(results[0])
+        torch.testing.assert_close(*(torch.autograd.grad((each * weights).sum(), inputs)[0] for each in results))
+    for mine, other in zip(own.state_dict().values(), torchs.state_dict().values(), strict=True):
+        torch.testing.assert_close(mine, other)
+    torch.testing.assert_close(own.eval()(inputs), torchs.eval()(inputs))
+
+
+def test_a_process_dies_and_the_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
+    """`processes: 2` under dvc: a killed process ends the stage; then it goes on, and ends as two nodes do."""
+    clone = Workspace(tmp_path)
+    for key, value in {"method": "pseudo_label", "train.epochs": 6, "processes": 2}.items():
+        clone.set("params.yaml", key, value)
+    clone.dvc("repro", "corrupt")
+    with subprocess.Popen(
+        ["dvc", "repro", "train"], cwd=tmp_path, env=clone.environment(), stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout
+        for line in process.stdout:
+            if line.startswith("epoch  2"):  # the first is on the disk
+                break
+        started = [child for child in psutil.Process(process.pid).children(True) if "stages.train" in child.cmdline()]
+        (victim,) = (child for child in started if child.environ().get("RANK") == "1")
+        victim.send_signal(signal.SIGKILL)
+        said = process.stdout.read()
+    assert process.returncode != 0
+    assert "failed to reproduce 'train'" in said
+    assert not any(child.is_running() for child in started)
+
+    assert "goes on after epoch" in clone.dvc("repro", "evaluate")
+    test = json.loads((tmp_path / "metrics/test.json").read_text())
+    assert test["images"] == 30
+
+    port = str(29400 + os.getpid() % 500)
+    nodes = [
+        subprocess.Popen(
+            [*TORCHRUN, "--nnodes", "2", "--node-rank", str(node), "--nproc-per-node", "1",
+             "--master-addr", "localhost", "--master-port", port, *STAGE, "alone", "alone.tsv"],
+            cwd=tmp_path, env=clone.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        for node in range(2)
+    ]  # fmt: skip
+    outputs = [node.communicate(timeout=200)[0] for node in nodes]
+    assert [node.returncode for node in nodes] == [0, 0], outputs
+    assert "best epoch" in outputs[0]
+    assert "epoch" not in outputs[1]
+    for name in ("weights.safetensors", "trajectories.npz"):
+        assert (tmp_path / "alone" / name).read_bytes() == (tmp_path / "model" / name).read_bytes()
+
+
+@pytest.mark.parametrize("count", [0, "2", True, None])
+def test_a_wrong_number_of_processes(count: object) -> None:
+    from stages.launch import shared
+
+    with (
+        pytest.raises(ValueError, match=rf"processes: {count!r} is not allowed; must be a whole number"),
+        shared(count),
+    ):
+        time.sleep(0)
