@@ -1,10 +1,10 @@
-# make install | repro | test | lint | format | clean
+# make install | repro | test | lint | bench | format | clean
 PYTHON ?= python3
 VENV := .venv
 # Stages run as `python -m stages.<name>`: this makes it the project's own python.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: install repro test lint format clean
+.PHONY: install repro test lint bench format clean
 .DEFAULT_GOAL := repro
 
 install: $(VENV)/installed
@@ -26,6 +26,9 @@ lint: install
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+
+bench: install  # BENCH="--size 224 --images FOLDER"
+	$(VENV)/bin/python -m benchmarks $(BENCH)
 
 format: install
 	$(VENV)/bin/ruff check --fix .

@@ -10,46 +10,22 @@ The loaders take turns, so that a busy moment of the machine hits all of them. R
 
 import argparse
 import os
-import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image
-from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 
+from benchmarks import peers
 from benchmarks.prepare import image_files, source_of
+from benchmarks.turns import rate, ratio, take_turns
 from mlml.images import Images, open_images
 from mlml.preparation import prepare
 from mlml.resizing import accelerated
 from mlml.threads import cores
-
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-
-
-class Peers(Dataset):
-    """An image file an item, as a float32 tensor [3, S, S]."""
-
-    def __init__(self, paths: list[Path], size: int) -> None:
-        self.paths = paths
-        self.transform = transforms.Compose(
-            [
-                transforms.Resize((size, size)),
-                transforms.RandomHorizontalFlip(),
-                transforms.ToTensor(),
-                transforms.Normalize(MEAN, STD),
-            ]
-        )
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        return self.transform(Image.open(self.paths[index]).convert("RGB"))
 
 
 def check_pixels(paths: list[Path], size: int, stored: dict[str, Images]) -> None:
@@ -61,28 +37,6 @@ def check_pixels(paths: list[Path], size: int, stored: dict[str, Images]) -> Non
             if not np.array_equal(rows[0], np.asarray(resize(Image.open(path).convert("RGB")))):
                 raise SystemExit(f"{name}: {path} has other pixels than Pillow gives")
     print(f"{len(paths)} images: pixels of {' and '.join(stored)} are Pillow's to the bit")
-
-
-def measure(loaders: dict[str, Callable[[], int]], rounds: int) -> None:
-    """Let the loaders take turns; print a table."""
-    rates: dict[str, list[float]] = {name: [] for name in loaders}
-    for number in range(rounds + 1):
-        for name, epoch in loaders.items():
-            start = time.perf_counter()
-            images = epoch()
-            if number:  # the first round warms up: worker processes, caches
-                rates[name].append(images / (time.perf_counter() - start))
-    print(f"{'':10}{'images/s':>10}{'(least - most)':>20}{'to peers':>10}{'(least - most)':>18}")
-    for name, rate in rates.items():
-        ratios = [one / base for one, base in zip(rate, rates["peers"], strict=True)]
-        spread = f"({min(rate):.0f} - {max(rate):.0f})"
-        ratio = f"({min(ratios):.2f} - {max(ratios):.2f})"
-        print(f"{name:10}{statistics.median(rate):10.0f}{spread:>20}{statistics.median(ratios):10.2f}{ratio:>18}")
-
-
-def peers_epoch(loader: DataLoader) -> Callable[[], int]:
-    """An epoch of the peers' loader, in random order; how many images it had."""
-    return lambda: sum(len(batch) for batch in loader)
 
 
 def own_epoch(images: Images, batch: int) -> Callable[[], int]:
@@ -119,15 +73,15 @@ def main() -> None:
             prepare(source, options.size, Path(folder) / storage, storage)
             stored[storage] = open_images(Path(folder) / storage)
         check_pixels(paths, options.size, stored)
-        peers = DataLoader(
-            Peers(paths, options.size), options.batch, shuffle=True, num_workers=cores(), persistent_workers=True
-        )
+        batches = peers.loader(paths, options.size, torch.zeros(len(paths), 1), options.batch)
         print(
             f"{options.size} x {options.size} pixels, batches of {options.batch}, {cores()} cores, "
             f"resizing by {'numba' if accelerated() else 'Pillow'}, {options.rounds} rounds of {len(paths)} images"
         )
         own = {name: own_epoch(images, options.batch) for name, images in stored.items()}
-        measure({"peers": peers_epoch(peers), **own}, options.rounds)
+        rates = take_turns({"peers": peers.reads(batches), **own}, options.rounds)
+    for name in rates:
+        print(f"{name:10}{rate(rates, name):>30} images/s, to peers {ratio(rates, name, 'peers')}")
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def fit(
             recorder.record(index, predictions)
 
     for epoch in range(len(run.history) + 1, recipe.epochs + 1):
-        loss = _train_epoch(run, train, recipe, epoch, keep)
+        loss = train_epoch(run, train, recipe, epoch, keep)
         parallel.average_buffers(model)
         parallel.same_random(device)
         method.end_epoch(epoch, kept)
@@ -114,7 +114,7 @@ def _put_aside(run: RunState, checkpoint: Checkpoint | None) -> None:
         checkpoint.save(run.state_dict())
 
 
-def _train_epoch(
+def train_epoch(
     run: RunState, train: Examples, recipe: Recipe, epoch: int, keep: Callable[[Tensor, Tensor], None]
 ) -> float:
     """One step for each batch; gives each step's predictions to `keep` and returns the mean loss an image."""

@@ -34,14 +34,16 @@ def run(main: Callable[..., None]) -> None:
     if Path(mlml.__file__).resolve().parent != expected.resolve():
         sys.exit(f"mlml is imported from {mlml.__file__}, not from {expected}: run stages as `python -m stages.<name>`")
     stage = Path(sys.argv[0]).stem
-    if rank := int(os.environ.get("RANK", 0)):
-        stage += f", process {rank}"
+    rank = int(os.environ.get("RANK", 0))  # set by torchrun
+    stage += f", process {rank}" if rank else ""
 
     @wraps(main)
     def command(*arguments: Any, **options: Any) -> None:
         try:
             main(*arguments, **options)
         except KeyboardInterrupt as stop:
+            if rank:
+                sys.exit(1)  # the first process says what is kept
             sys.exit(f"{stage}: interrupted; {stop}" if str(stop) else f"{stage}: interrupted")
 
     try:
