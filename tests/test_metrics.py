@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -58,6 +60,73 @@ def test_equals_scikit_learn_at_size(decimals: int) -> None:
     np.testing.assert_allclose(average_precision(truth, scores), oracle(truth, scores), rtol=0, atol=1e-12)
 
 
+def definition(truth: np.ndarray, scores: np.ndarray) -> float:
+    """Of a class: each positive adds the precision among all images that score at least as high."""
+    at_least = scores >= scores[truth][:, None]
+    return float(np.mean(at_least[:, truth].sum(1) / at_least.sum(1)))
+
+
+@given(st.data(), shapes, st.sampled_from([np.float16, np.float32, np.float64]), st.sampled_from("CF"))
+def test_is_as_defined_for_all_floats(data: st.DataObject, shape: tuple[int, int], dtype: type, order: str) -> None:
+    truth = data.draw(hnp.arrays(bool, shape))
+    truth[data.draw(st.integers(0, shape[0] - 1))] = True
+    # The largest, the smallest and infinities together with neighbours of 1, that differ in the last bit.
+    close = st.sampled_from([np.nextafter(dtype(1), dtype(0)), dtype(1), np.nextafter(dtype(1), dtype(2))])
+    elements = hnp.from_dtype(np.dtype(dtype), allow_nan=False) | close
+    scores = np.asarray(data.draw(hnp.arrays(dtype, shape, elements=elements)), order=order)
+    before = scores.copy()
+    expected = [definition(*each) for each in zip(truth.T, scores.T, strict=True)]
+    np.testing.assert_allclose(average_precision(truth, scores), expected, rtol=0, atol=4e-16)
+    np.testing.assert_array_equal(scores, before)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize(
+    "spread",
+    [
+        lambda random: 1 / (1 + np.exp(-20 * random.randn(1500))),  # saturated probabilities
+        lambda random: np.append(random.randn(1499) / 100, 6e4),  # all but one are next to each other
+        lambda random: np.where(random.rand(1500) < 0.1, np.inf, random.randn(1500)),
+        lambda random: random.randint(-9, 9, 1500) * 6e-8,  # float16: numbers below the least normal one
+        lambda random: np.linspace(-6e4, 6e4, 1500),
+        lambda random: np.full(1500, -np.inf),
+        lambda random: np.full(1500, 3.0),
+    ],
+)
+def test_is_as_defined_however_scores_are_spread(
+    dtype: type, spread: Callable[[np.random.RandomState], np.ndarray]
+) -> None:
+    random = np.random.RandomState(0)
+    scores, truth, known = spread(random).astype(dtype), random.rand(1500) < 0.1, random.rand(1500) < 0.5
+    measured = average_precision(truth[:, None], scores[:, None], known[:, None])
+    np.testing.assert_allclose(measured, definition(truth[known], scores[known]), rtol=0, atol=4e-16)
+    np.testing.assert_allclose(
+        average_precision(truth[:, None], scores[:, None]), definition(truth, scores), rtol=0, atol=4e-16
+    )
+
+
+@pytest.mark.parametrize("highest", [0.1, 1, 7, 1e3, 3e38])
+def test_more_images_than_buckets(highest: float) -> None:
+    random = np.random.RandomState(0)
+    scores = np.linspace(-highest / 3, highest, 150_000).astype(np.float32)
+    truth = random.rand(len(scores)) < 0.001
+    truth[-1] = True  # the highest score
+    expected = average_precision_score(truth, scores.astype(np.float64))
+    np.testing.assert_allclose(average_precision(truth[:, None], scores[:, None]), expected, rtol=0, atol=4e-16)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_no_images_or_no_classes(shape: tuple[int, int]) -> None:
+    result = average_precision(np.zeros(shape, bool), np.zeros(shape, np.float32), np.zeros(shape, bool))
+    assert result.dtype == np.float64
+    np.testing.assert_array_equal(result, np.full(shape[1], np.nan))
+
+
+def test_class_without_known_positives_is_not_defined() -> None:
+    truth, known = np.array([[True], [False]]), np.array([[False], [True]])
+    assert np.isnan(average_precision(truth, np.ones((2, 1), np.float32), known)).all()
+
+
 def test_by_hand() -> None:
     truth = np.array([[True], [False], [True], [False]])
     scores = np.array([[0.9], [0.8], [0.7], [0.1]], np.float32)
@@ -92,6 +161,12 @@ def test_class_without_positives_is_not_defined_and_left_out() -> None:
 def test_wrong_input(truth: np.ndarray, scores: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         average_precision(truth, scores)
+
+
+def test_a_score_that_is_nan_is_told_even_if_its_label_is_unknown() -> None:
+    scores = np.array([[0.5], [np.nan]], np.float32)
+    with pytest.raises(ValueError, match="1 of the scores are NaN"):
+        average_precision(np.ones((2, 1), bool), scores, np.array([[True], [False]]))
 
 
 @pytest.mark.parametrize("known", [np.ones((2, 3), bool), np.ones((2, 2), np.int8)])
