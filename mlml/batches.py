@@ -40,6 +40,11 @@ def draw(n: int, batch_size: int, flip: bool, random: torch.Generator, device: t
     return [Step(*step) for step in zip(rows, index, mirrored, strict=True)]
 
 
+def smallest(n: int, batch_size: int) -> int:
+    """The size of the smallest batch that `draw` makes of n > 0 images."""
+    return n // -(-n // batch_size)
+
+
 def flipped(images: Tensor, mirrored: Tensor) -> Tensor:
     """Images [b, S, S, 3], each mirrored, left to right, where `mirrored`, bool [b], says so."""
     return torch.where(mirrored[:, None, None, None], images.flip(2), images)

@@ -55,10 +55,15 @@ def fit(
     Raises:
         FloatingPointError: the loss or a prediction is not finite; names the epoch, the step and the method.
         OSError: the checkpoint cannot be written.
-        ValueError: there is nothing to train or to validate on.
+        ValueError: there is nothing to train or to validate on, or less in a batch than there are processes.
     """
     if not len(train.rows) or not len(validation.rows):
         raise ValueError(f"{len(train.rows)} training and {len(validation.rows)} validation images; both are needed")
+    if batches.smallest(len(train.rows), recipe.batch_size) < parallel.processes():
+        raise ValueError(
+            f"train.batch_size: {recipe.batch_size} is not allowed with {parallel.processes()} processes; each needs "
+            "an image of every batch"
+        )
     device = model.mean.device
     random = torch.Generator().manual_seed(seed)
     run = RunState(model, method, adam(model.parameters(), method, recipe.lr), random, recorder)

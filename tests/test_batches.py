@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mlml.batches import draw, flipped
+from mlml.batches import draw, flipped, smallest
 
 CPU = torch.device("cpu")
 
@@ -17,6 +17,7 @@ def test_all_rows_once_in_batches_of_almost_equal_size(n: int, size: int, sizes:
     steps = draw(n, size, True, random(), CPU)
     assert {len(step.rows) for step in steps} == sizes
     assert len(steps) == -(-n // size)
+    assert smallest(n, size) == min(sizes)
     assert sorted(torch.cat([step.rows for step in steps]).tolist()) == list(range(n))
     for step in steps:
         assert torch.equal(step.index, step.rows)

@@ -63,6 +63,13 @@ def test_without_a_group_nothing_is_shared() -> None:
     assert parallel.from_first(lambda: 5) == 5
 
 
+def test_a_batch_has_an_image_for_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """37 images in batches of 8: the smallest has 7."""
+    monkeypatch.setattr("mlml.parallel.processes", lambda: 8)
+    with pytest.raises(ValueError, match=r"train\.batch_size: 8 is not allowed with 8 processes; each needs an image"):
+        ranks.train("an", synchronised=False)
+
+
 @pytest.mark.parametrize("options", [{}, {"affine": False}, {"momentum": None}, {"track_running_stats": False}])
 def test_own_batch_norm_is_torchs(options: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
