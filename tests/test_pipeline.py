@@ -215,45 +215,41 @@ class TestRun:
 @pytest.mark.xdist_group("one")
 def test_experiments_are_reproducible_and_can_be_compared(tmp_path: Path) -> None:
     clone = Workspace(tmp_path)
-    first_run = ["exp", "run", "-S", "setting=ppl_06", "-S", "method=pseudo_label", "-n", "first"]
+    first_run = ["exp", "run", "-n", "first"]
     # Its detector fires, and draws, in the run's two epochs.
-    for option in ("start_epoch=0", "d=0.5"):
-        first_run += ["-S", f"methods.pseudo_label.{option}"]
-    first_run += ["-S", "train.epochs=2"]
+    options = ("methods.pseudo_label.start_epoch=0", "methods.pseudo_label.d=0.5", "train.epochs=2", "train.lr=1e-3")
+    for change in ("setting=ppl_06", "method=pseudo_label", *options):
+        first_run += ["-S", change]
     assert clone.executed(*first_run) == ALL
     first = clone.metrics()
     clone.commit()
     # Once more from nothing: the same files to the byte.
-    assert clone.executed("repro", "--force", "--no-run-cache") == ALL
+    assert clone.executed("repro", "--force", "--no-run-cache", "evaluate") == ALL[:5]
     assert clone.metrics() == first
 
-    # A grid, its winner by validation, and the same runs by `paper.runs`. (Not in DVC's queue: its worker can die of a
-    # message that is being written, and `--run-all` then waits for ever.)
-    for number, lr in enumerate(("1e-4", "1e-3")):
-        clone.dvc("exp", "run", "--temp", "-n", f"second-{number}", "-S", "setting=spl", "-S", f"train.lr={lr}")
+    # A second learning rate, the winner by validation, and the same runs by `paper.runs`.
+    clone.dvc("exp", "run", "--temp", "-n", "second", "-S", "train.lr=1e-4")
     show = clone.run("sh", "-c", "dvc exp show --csv --hide-workspace 2>/dev/null > ../experiments.csv")
     assert show.returncode == 0, show.stdout
-    experiments = pd.read_csv(clone.folder / "../experiments.csv").query("setting == 'spl'")
-    assert sorted(experiments["train.lr"]) == [1e-4, 1e-3]
+    experiments = pd.read_csv(clone.folder / "../experiments.csv")
+    assert experiments["train.lr"].tolist() == [1e-3, 1e-4]
+    assert experiments["Experiment"].tolist()[1:] == ["second"]
     best = experiments.loc[experiments["validation_mAP"].idxmax()]
     winner = select(experiments).iloc[0]
     assert (winner["train.lr"], winner["mAP"], winner["candidates"]) == (best["train.lr"], best["mAP"], 2)
 
-    runs = clone.run("python", "-m", "paper.runs", "../runs.csv", "-S", "setting=spl", "-S", "train.lr=1e-4,1e-3")
+    runs = clone.run("python", "-m", "paper.runs", "../runs.csv", "-S", "train.lr=1e-3,1e-4")
     assert runs.returncode == 0, runs.stdout
     scores = ["train.lr", "validation_mAP", "best_epoch", "mAP"]
     rows = pd.read_csv(clone.folder / "../runs.csv")
     found, expected = (table.sort_values("train.lr")[scores].to_numpy().tolist() for table in (rows, experiments))
     assert found == expected
 
-    clone.dvc("exp", "apply", best["Experiment"])
-    assert clone.get("params.yaml", "train.lr") == best["train.lr"]
-    changes = json.loads(clone.dvc("metrics", "diff", "--json"))
+    clone.dvc("exp", "apply", "second")
+    assert clone.get("params.yaml", "train.lr") == 1e-4
+    changes = json.loads(clone.dvc("metrics", "diff", "--json", "--all"))
     assert changes["metrics/test.json"]["mAP"].keys() >= {"old", "new", "diff"}
-    assert changes["metrics/labels.json"]["positives"]["diff"] < 0
-    table = clone.dvc("exp", "show", "--csv")
-    assert "mAP" in table
-    assert "second" in table
+    assert changes["metrics/labels.json"]["positives"]["diff"] == 0  # the same labels
     clone.dvc("plots", "diff", "HEAD", "workspace", "-o", "drawn")
     page = (clone.folder / "drawn/index.html").read_text()
     for title in ("training loss", "validation mAP", "average precision of each class", "trajectories.png"):

@@ -55,19 +55,20 @@ class Workspace:
             self.set("datasets/digits/dataset.yaml", key, value)
         self.set("params.yaml", "method", "an")
         self.path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self.more: dict[str, str] = {}  # of the environment
         self.git("init", "-q")
         self.git("config", "user.name", "test")  # DVC asks for them, too
         self.git("config", "user.email", "test@localhost")
         self.commit()
 
-    def fake_stages(self) -> None:
-        """From now on a stage only writes its outputs, with a new content each time it runs.
+    def fake_stages(self, code: str = FAKE) -> None:
+        """From now on a stage runs `code`: it only writes its outputs, with a new content each time it runs.
 
         What runs is up to dvc.yaml alone, and a stage costs no import of torch.
         """
         folder = self.folder / ".git/fake"
         folder.mkdir()
-        (folder / "python").write_text(FAKE)
+        (folder / "python").write_text(code)
         (folder / "python").chmod(0o755)
         self.path = f"{folder}{os.pathsep}{self.path}"
 
@@ -100,9 +101,9 @@ class Workspace:
         return {path.name: path.read_bytes() for path in (self.folder / "metrics").iterdir()}
 
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "PATH": self.path, "OMP_NUM_THREADS": "1", "DVC_TEST": "1", "COLUMNS": "200"}
+        return {**os.environ, "PATH": self.path, "OMP_NUM_THREADS": "1", "DVC_TEST": "1", "COLUMNS": "200", **self.more}
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str, seconds: float = 200) -> subprocess.CompletedProcess[str]:
         """Run a command of this interpreter's environment in the clone; standard error is part of the output."""
         return subprocess.run(
             words,
@@ -111,7 +112,7 @@ class Workspace:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=200,
+            timeout=seconds,
         )
 
     def dvc(self, *words: str) -> str:
