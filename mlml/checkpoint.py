@@ -19,6 +19,7 @@ from mlml.progress import say
 # checkpoints, set the variable to an absolute path.
 FOLDER = Path(os.environ.get("MLML_CHECKPOINTS", ".mlml/checkpoints"))
 SUFFIX = ".checkpoint"
+BLOCK = 1 << 20  # bytes that are hashed at once
 DIGEST = 32  # bytes of SHA-256 at the end of the file
 
 
@@ -43,14 +44,16 @@ class Checkpoint:
     def load(self) -> dict[str, Any] | None:
         """What was saved last; None if there is nothing. A damaged file is said, removed, and None too."""
         try:
-            data = self.path.read_bytes()
+            file = self.path.open("rb")
         except FileNotFoundError:
             return None
-        if hashlib.sha256(data[:-DIGEST]).digest() != data[-DIGEST:]:
-            say(f"{self.path} is damaged: it is removed, and training starts anew")
-            self.path.unlink()
-            return None
-        state: dict[str, Any] = torch.load(io.BytesIO(data[:-DIGEST]), map_location="cpu", weights_only=True)
+        with file:
+            if not _whole(file):
+                say(f"{self.path} is damaged: it is removed, and training starts anew")
+                self.path.unlink()
+                return None
+            file.seek(0)
+            state: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
         self.epoch = state["epoch"]
         return state
 
@@ -116,6 +119,16 @@ class Checkpoint:
             file.flush()
             os.fsync(file.fileno())  # or a power failure leaves the new name with nothing in it
         self.epoch = state["epoch"]
+
+
+def _whole(file: IO[bytes]) -> bool:
+    """Whether the file ends with the hash of what stands before."""
+    left, hashed = os.fstat(file.fileno()).st_size - DIGEST, hashlib.sha256()
+    while left > 0:
+        block = file.read(min(left, BLOCK))
+        hashed.update(block)
+        left -= len(block)
+    return file.read() == hashed.digest()
 
 
 class _Hashing(io.RawIOBase):

@@ -10,7 +10,7 @@ from mlml import parallel
 from mlml.model import Classifier, Precision
 from mlml.recipe import Engine
 
-PAYS = 2e10  # pixels of a run from which torch.compile, a minute or two on a GPU, is taken to be worth it; an estimate
+PAYS = 5e9  # pixels of a run from which torch.compile, a minute or two on a GPU, is taken to be worth it; an estimate
 SHARE = 1 / 3  # of a GPU's free memory that images may take; the rest is for training
 
 

@@ -84,6 +84,12 @@ def statistics(observed: Labels) -> dict[str, int | float]:
 
 def chunks(labels: Labels) -> Iterator[Labels]:
     """The rows of `labels` in parts of bounded size, in order."""
-    rows = max(1, CHUNK_CELLS // max(1, labels.shape[1]))
-    for start in range(0, len(labels), rows):
-        yield labels[start : start + rows]
+    for rows in slices(*labels.shape):
+        yield labels[rows]
+
+
+def slices(n: int, width: int) -> Iterator[slice]:
+    """Slices of n rows of `width` labels each, in order, of at most `CHUNK_CELLS` labels."""
+    rows = max(1, CHUNK_CELLS // max(1, width))
+    for start in range(0, n, rows):
+        yield slice(start, start + rows)

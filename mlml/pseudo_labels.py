@@ -11,7 +11,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from mlml.labels import ABSENT, PRESENT, UNKNOWN
+from mlml.labels import ABSENT, PRESENT, UNKNOWN, slices
 from mlml.losses import mean_where, observed_bce
 from mlml.methods.base import Batch, Method, NonNegative, Share, TrainLabels
 
@@ -31,7 +31,7 @@ def expected_positives(train: TrainLabels) -> float:
     if estimate is None:
         estimate = train.prior
     if estimate is None:
-        estimate = (train.observed == PRESENT).sum().item() / len(train.observed)
+        estimate = int(torch.count_nonzero(train.observed == PRESENT)) / len(train.observed)
     return max(estimate, 1.0)
 
 
@@ -48,10 +48,13 @@ def initial_pseudo_labels(observed: Tensor, expected: float) -> Tensor:
     Returns:
         float32 [n, L].
     """
-    positives = (observed == PRESENT).sum(1)
-    unknown = (observed == UNKNOWN).sum(1)
-    value = ((expected - positives) / unknown.clamp(min=1)).clamp(0, 1).float()
-    return torch.where(observed == UNKNOWN, value[:, None], (observed == PRESENT).float())
+    result = torch.empty(observed.shape)
+    for rows in slices(*observed.shape):  # sums of masks of the whole matrix would be eight bytes a label
+        part = observed[rows]
+        positives, unknown = (part == PRESENT).sum(1), (part == UNKNOWN).sum(1)
+        value = ((expected - positives) / unknown.clamp(min=1)).clamp(0, 1).float()
+        result[rows] = torch.where(part == UNKNOWN, value[:, None], (part == PRESENT).float())
+    return result
 
 
 def running_average(stack: Tensor) -> Tensor:
@@ -110,7 +113,7 @@ def imbalance_weights(observed: Tensor) -> tuple[float, float]:
     Args:
         observed: int8 [n, L], not all UNKNOWN.
     """
-    negatives, positives = ((observed == value).sum().item() for value in (ABSENT, PRESENT))
+    negatives, positives = (int(torch.count_nonzero(observed == value)) for value in (ABSENT, PRESENT))
     return negatives / (negatives + positives), positives / (negatives + positives)
 
 
@@ -250,15 +253,18 @@ class PseudoLabel(Method):
         inside = epoch in self.window
         if predictions is None or not (inside or self.update_every_epoch):
             return
-        self.stack.copy_(self.stack.roll(1, 0))
-        self.stack[0] = predictions
         self.filled.add_(1).clamp_(max=len(self.stack))
-        recent = self.stack[: int(self.filled)]
-        pseudo = running_average(recent)
-        if inside and self.disturbances:
-            away = disturbed(predictions, torch.rand_like(predictions))
-            pseudo = torch.where(undecided(recent, self.d), away, pseudo)
-        self.pseudo.copy_(torch.where(self.unknown, pseudo, self.pseudo))
+        count = int(self.filled)
+        for rows in slices(*predictions.shape):
+            recent = self.stack[:count, rows]
+            for place in range(count - 1, 0, -1):
+                recent[place] = recent[place - 1]
+            recent[0] = predictions[rows]
+            pseudo = running_average(recent)
+            if inside and self.disturbances:
+                away = disturbed(recent[0], torch.rand_like(recent[0]))
+                pseudo = torch.where(undecided(recent, self.d), away, pseudo)
+            self.pseudo[rows] = torch.where(self.unknown[rows], pseudo, self.pseudo[rows])
 
     def pseudo_labels(self, index: Tensor) -> Tensor:
         """y~ of these training images, float32 [b, L]; at observed places the label itself."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field
 from torch import Tensor, nn
 
-from mlml.labels import ABSENT, PRESENT, UNKNOWN
+from mlml.labels import ABSENT, PRESENT
 
 # Types of options
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -46,7 +46,7 @@ class TrainLabels(NamedTuple):
         They cannot be where some are unknown and fewer negatives than positives are observed: most labels are absent.
         A few negatives that somebody noted among the positives make no sample of all labels.
         """
-        positives, negatives = ((self.observed == value).sum().item() for value in (PRESENT, ABSENT))
+        positives, negatives = (int((self.observed == value).count_nonzero()) for value in (PRESENT, ABSENT))
         return positives + negatives == self.observed.numel() or negatives >= max(positives, 1)
 
     def estimated_positives(self) -> float | None:
@@ -57,8 +57,8 @@ class TrainLabels(NamedTuple):
         """
         if not self.all_sampled():
             return None
-        positives = (self.observed == PRESENT).sum().item() / len(self.observed)
-        return positives / (self.observed != UNKNOWN).double().mean().item()
+        positives = int((self.observed == PRESENT).count_nonzero()) / len(self.observed)
+        return positives / (int(self.observed.count_nonzero()) / self.observed.numel())
 
 
 class Method(nn.Module):

@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from mlml.labels import UNKNOWN
+from mlml.labels import UNKNOWN, slices
 from mlml.losses import bce, cross_entropy
 from mlml.methods.base import Batch, Method, NonNegative, Share, TrainLabels
 
@@ -71,11 +71,18 @@ class EntropyPseudoLabels(Method):
         """Choose the next soft negatives of each class."""
         if predictions is None or epoch < self.warmup:
             return
-        free = self.unknown & ~self.soft
-        ranks = predictions.masked_fill(~free, math.inf).argsort(stable=True, dim=0).argsort(0)
-        chosen = free & (ranks < self.quota)
-        self.score.copy_(torch.where(chosen, predictions, self.score))
-        self.soft |= chosen
+        for columns in slices(*predictions.T.shape):
+            self._choose(columns, predictions[:, columns])
+
+    def _choose(self, columns: slice, predictions: Tensor) -> None:
+        """The same for some of the classes."""
+        soft, score = self.soft[:, columns], self.score[:, columns]
+        free = (self.unknown[:, columns] & ~soft).T.contiguous()  # a class a row, which sorts faster
+        order = predictions.T.masked_fill(~free, math.inf).argsort(stable=True, dim=1)
+        first = torch.arange(order.shape[1], device=order.device) < self.quota[columns, None]
+        chosen = (torch.zeros_like(free).scatter_(1, order, first) & free).T
+        score.copy_(torch.where(chosen, predictions, score))
+        soft |= chosen
 
 
 method = EntropyPseudoLabels
