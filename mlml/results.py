@@ -8,6 +8,7 @@ import pandas as pd
 RUN = ["dataset", "setting", "method"]
 SCORES = ["mAP", "std", "lowest", "highest"]
 # Columns of `dvc exp show` that do not say what was run; those with a slash are the hashes of files.
+_UNFINISHED = ("Running", "Queued", "Failed")
 _ABOUT = {"Experiment", "rev", "typ", "Created", "parent", "State", "Executor"}
 
 
@@ -16,7 +17,8 @@ def finished(experiments: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
     Args:
         experiments: what ``dvc exp show --csv`` prints, one row an experiment. A run that is listed under several
-            names counts once. DVC writes "!" for the metrics of a run whose file is missing.
+            names counts once. DVC writes "!" for the metrics of a run whose file is missing, and those of the commit it
+            started from for a run that has not ended.
 
     Raises:
         ValueError: a column is missing, or there is no finished experiment.
@@ -24,6 +26,8 @@ def finished(experiments: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     missing = [column for column in (*RUN, "seed", "mAP") if column not in experiments]
     if missing:
         raise ValueError(f"no column {missing[0]!r}: this is not the output of `dvc exp show --csv`")
+    if "State" in experiments:
+        experiments = experiments[~experiments["State"].isin(_UNFINISHED)]
     columns = [str(column) for column in experiments]
     what = [column for column in columns if column not in _ABOUT and "/" not in column]
     scores = pd.to_numeric(experiments["mAP"], errors="coerce")

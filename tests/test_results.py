@@ -63,3 +63,10 @@ def test_a_missing_metrics_file_is_no_result() -> None:
     table = summarise(rows)
     assert table["mAP"].dtype == float
     assert table.set_index(["dataset", "method"]).loc[("digits", "an"), "seeds"] == 1
+
+
+def test_a_run_that_has_not_ended_is_no_result() -> None:
+    """DVC shows it with the metrics of the commit that it started from."""
+    states = [None, None, "Running", None, "Queued", "Failed"]
+    table = summarise(ROWS.assign(State=states, mAP=ROWS["mAP"].fillna(9)))
+    assert table[["method", "seeds", "mAP"]].to_numpy().tolist() == [["bce", 1, 70.0], ["an", 2, 61.0]]
