@@ -43,7 +43,7 @@ BAD = [
     ("train.lr=-1", "train: train.lr: -1 is not allowed; must be greater than 0"),
     (
         "+train.momentum=0.9",
-        "train: train.momentum: unknown key; it takes backbone, batch_size, epochs, flip, linear_init",
+        "train: train.momentum: unknown key; it takes backbone, batch_size, channels_last, compile, epochs, flip",
     ),
     ("setting=pol_2", "corrupt: setting: 'pol_2' is not allowed; a setting is fol, spl, as_is, pol_D or ppl_D"),
     ("setting=pol_001", "corrupt: setting: pol_001 observes none of the 10 labels of any image"),
