@@ -19,6 +19,7 @@ from tests.test_architecture import ROOT
 from tests.workspace import Workspace
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+CHANGES = {"method": "pseudo_label", "train.epochs": 4, "train.sync_batch_norm": False, "processes": 2}
 STAGE = ["-m", "stages.train", "data/images", "data/labels.csv", "data/observed.csv"]
 
 
@@ -36,6 +37,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, 
     return [torch.load(file.with_suffix(f".{rank}")) for rank in range(2)]
 
 
+@pytest.mark.xdist_group("ranks")  # so that `found` is made once
 @pytest.mark.parametrize("name", ranks.METHODS)
 def test_two_processes_train_as_one(name: str, found: list[dict[str, dict[str, torch.Tensor]]]) -> None:
     """On the same batches of 7 and 8 images: weights, pseudo labels, own parameters, losses and predictions."""
@@ -46,6 +48,7 @@ def test_two_processes_train_as_one(name: str, found: list[dict[str, dict[str, t
         torch.testing.assert_close(first[key], expected, rtol=1e-5, atol=1e-5, msg=lambda said, key=key: key + said)
 
 
+@pytest.mark.xdist_group("ranks")
 def test_batch_norm_of_each_process_is_another_training(found: list[dict[str, dict[str, torch.Tensor]]]) -> None:
     """The processes stay one model all the same, running statistics included."""
     first, second = (each["apart"] for each in found)
@@ -91,7 +94,7 @@ def test_own_batch_norm_is_torchs(options: dict[str, object], monkeypatch: pytes
 def test_a_process_dies_and_the_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
     """`processes: 2` under dvc: a killed process ends the stage; then it goes on, and ends as two nodes do."""
     clone = Workspace(tmp_path)
-    for key, value in {"method": "pseudo_label", "train.epochs": 6, "processes": 2}.items():
+    for key, value in CHANGES.items():
         clone.set("params.yaml", key, value)
     clone.dvc("repro", "corrupt")
     with subprocess.Popen(
