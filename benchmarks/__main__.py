@@ -6,7 +6,6 @@ benchmarks/engine.py and benchmarks/evaluation.py. Photographs are better than t
 
 import argparse
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from PIL import Image
 from benchmarks import evaluation
 from benchmarks.engine import Setup
 from benchmarks.prepare import image_files
-from benchmarks.turns import rate, ratio, take_turns
+from benchmarks.turns import once, rate, ratio, take_turns
 from mlml.inference import device_for
 from mlml.params import parse
 from mlml.recipe import Engine, Recipe
@@ -66,11 +65,6 @@ def table(rates: dict[str, list[float]], pairs: list[tuple[str, str]], unit: str
     for one, other in pairs:
         if one in rates:
             print(f"{f'{one} / {other}':24}{ratio(rates, one, other):>30}")
-
-
-def once(work: Callable[[], object]) -> Callable[[], int]:
-    """The same, counted as one."""
-    return lambda: len([work()])
 
 
 def main() -> None:

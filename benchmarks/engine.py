@@ -60,8 +60,8 @@ class Setup:
         self.model.to(device)
         method = methods.build("pseudo_label", methods.TrainLabels(torch.from_numpy(self.observed), 1.5, 10))
         self.method = method.to(device)
-        random = torch.Generator().manual_seed(0)
-        self.run = RunState(self.model, self.method, adam(self.model.parameters(), method, 1e-5), random, None)
+        order = torch.Generator().manual_seed(0)
+        self.run = RunState(self.model, self.method, adam(self.model.parameters(), method, 1e-5), order, None)
 
     def examples(self, storage: str) -> Examples:
         """All images, as they are stored."""
@@ -72,14 +72,14 @@ class Setup:
         batches = peers.loader(self.paths, self.size, self.labels, self.recipe.batch_size)
         found: dict[str, Work] = {"peers read": peers.reads(batches)}
         for storage in self.stored:
-            found[storage] = self.waited(self.reads(self.examples(storage)))
+            found[storage] = self.reads(self.examples(storage))
         loop = self.examples("rows")
         if self.chosen.inputs == "device":
             loop = on_device(loop, self.device)
-            found["device"] = self.waited(self.reads(loop))
-        peers_loop = peers.trains(batches, self.recipe.backbone, self.labels.shape[1], self.device)
-        work = {"model": self.steps, "loop": self.loop(loop), "peers loop": peers_loop}
-        return found | {name: self.waited(each) for name, each in work.items()}
+            found["device"] = self.reads(loop)
+        found |= {"model": self.steps, "loop": self.loop(loop)}
+        found["peers loop"] = peers.trains(batches, self.recipe.backbone, self.labels.shape[1], self.device)
+        return {name: self.waited(work) for name, work in found.items()}
 
     def reads(self, examples: Examples) -> Work:
         """Batches of images in random order, on the device."""
@@ -93,7 +93,7 @@ class Setup:
 
     def steps(self) -> int:
         """As many images as an epoch has, but always the same batch."""
-        size = self.recipe.batch_size
+        size = min(self.recipe.batch_size, len(self.paths))
         index = torch.arange(size, device=self.device)
         images = next(iter(stream(self.examples("rows"), [torch.arange(size)], self.device)))
         batch = Batch(torch.from_numpy(self.observed[:size]).to(self.device), index)

@@ -12,7 +12,6 @@ import argparse
 import multiprocessing
 import resource
 import statistics
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -21,6 +20,7 @@ from sklearn.metrics import average_precision_score
 from torchmetrics.classification import MultilabelAveragePrecision
 
 from benchmarks.memory import peak
+from benchmarks.turns import once, take_turns
 from mlml.metrics import average_precision
 from mlml.threads import cores
 
@@ -68,17 +68,6 @@ def agree(functions: dict[str, Callable[[], np.ndarray]]) -> None:
             raise SystemExit(f"{name}: that is more than {most}")
 
 
-def measure(functions: dict[str, Callable[[], np.ndarray]], rounds: int) -> dict[str, list[float]]:
-    """Name -> seconds of each round."""
-    seconds: dict[str, list[float]] = {name: [] for name in functions}
-    for _ in range(rounds):
-        for name, function in functions.items():
-            start = time.perf_counter()
-            function()
-            seconds[name].append(time.perf_counter() - start)
-    return seconds
-
-
 def growth(name: str, n: int, classes: int) -> int:
     """Bytes by which the peak of this process's memory grows, beyond the data; right in a fresh process only."""
     contestants(50, 2)[name]()  # loads what is loaded at the first call
@@ -108,12 +97,12 @@ def main() -> None:
     print(f"{options.images:,} images, {options.classes} classes, {options.rounds} rounds, cores: {cores()}")
     grown = memory(options.images, options.classes)
     functions = contestants(options.images, options.classes)
-    agree(functions)  # warms up, too
-    seconds = measure(functions, options.rounds)
+    agree(functions)
+    rates = take_turns({name: once(function) for name, function in functions.items()}, options.rounds)
     print(f"| | ms | (least - most) | {PEER} to it | (least - most) | memory, MB |\n|---|--:|--:|--:|--:|--:|")
-    for name, times in seconds.items():
-        took = [1000 * each for each in times]
-        ratios = [base / one for one, base in zip(times, seconds[PEER], strict=True)]
+    for name, rate in rates.items():
+        took = [1000 / each for each in rate]
+        ratios = [one / base for one, base in zip(rate, rates[PEER], strict=True)]
         spread, ratio = (f"({min(each):.1f} - {max(each):.1f})" for each in (took, ratios))
         print(
             f"| {name} | {statistics.median(took):.1f} | {spread} | {statistics.median(ratios):.1f} | {ratio} | "

@@ -21,6 +21,16 @@ def take_turns(contestants: Mapping[str, Callable[[], int]], rounds: int) -> dic
     return rates
 
 
+def once(work: Callable[[], object]) -> Callable[[], int]:
+    """The same, as a contestant whose work counts as one."""
+
+    def counted() -> int:
+        work()
+        return 1
+
+    return counted
+
+
 def ratio(rates: Mapping[str, list[float]], one: str, other: str) -> str:
     """Median, least and most of the rounds' ratios."""
     ratios = [a / b for a, b in zip(rates[one], rates[other], strict=True)]

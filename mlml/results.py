@@ -7,8 +7,8 @@ import pandas as pd
 
 RUN = ["dataset", "setting", "method"]
 SCORES = ["mAP", "std", "lowest", "highest"]
-# Columns of `dvc exp show` that do not say what was run; those with a slash are the hashes of files.
 _UNFINISHED = ("Running", "Queued", "Failed")
+# Columns of `dvc exp show` that do not say what was run; those with a slash are the hashes of files.
 _ABOUT = {"Experiment", "rev", "typ", "Created", "parent", "State", "Executor"}
 
 
