@@ -1,7 +1,5 @@
 """What a run that was killed goes on from: its state after the last finished epoch, in a file."""
 
-import hashlib
-import io
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,14 +11,13 @@ import torch
 from torch import Tensor
 
 from mlml.files import replacing
+from mlml.hashed import Hashing, whole
 from mlml.progress import say
 
 # An experiment of DVC's outside the workspace has a folder of its own, which is removed even if it fails: to keep its
 # checkpoints, set the variable to an absolute path.
 FOLDER = Path(os.environ.get("MLML_CHECKPOINTS", ".mlml/checkpoints"))
 SUFFIX = ".checkpoint"
-BLOCK = 1 << 20  # bytes that are hashed at once
-DIGEST = 32  # bytes of SHA-256 at the end of the file
 
 
 class Checkpoint:
@@ -48,7 +45,7 @@ class Checkpoint:
         except FileNotFoundError:
             return None
         with file:
-            if not _whole(file):
+            if not whole(file):
                 say(f"{self.path} is damaged: it is removed, and training starts anew")
                 self.path.unlink()
                 return None
@@ -110,7 +107,7 @@ class Checkpoint:
     def _write(self, state: Mapping[str, Any]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(self.path) as part, part.open("wb") as file:
-            hashing = _Hashing(file)
+            hashing = Hashing(file)
             try:
                 torch.save(state, cast(IO[bytes], hashing))
             except RuntimeError as error:  # torch hides what went wrong behind "unexpected pos"
@@ -119,36 +116,6 @@ class Checkpoint:
             file.flush()
             os.fsync(file.fileno())  # or a power failure leaves the new name with nothing in it
         self.epoch = state["epoch"]
-
-
-def _whole(file: IO[bytes]) -> bool:
-    """Whether the file ends with the hash of what stands before."""
-    left, hashed = os.fstat(file.fileno()).st_size - DIGEST, hashlib.sha256()
-    while left > 0:
-        block = file.read(min(left, BLOCK))
-        hashed.update(block)
-        left -= len(block)
-    return file.read() == hashed.digest()
-
-
-class _Hashing(io.RawIOBase):
-    """Hashes what is written to a file on its way; `fault` is why it could not be written."""
-
-    fault: OSError | None = None
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._hash = file, hashlib.sha256()
-
-    def write(self, data: Any) -> int:
-        self._hash.update(data)
-        try:
-            return self._file.write(data)
-        except OSError as error:
-            self.fault = error
-            raise
-
-    def digest(self) -> bytes:
-        return self._hash.digest()
 
 
 def _copied(value: Any) -> Any:

@@ -1,9 +1,11 @@
 """From prepared images to logits."""
 
 import os
+from collections.abc import Callable
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from mlml import parallel
 from mlml.inputs import Examples, stream
@@ -36,16 +38,26 @@ def device_for(name: str) -> torch.device:
     return device
 
 
+def over_all(examples: Examples, width: int, device: torch.device, compute: Callable[[Tensor], Tensor]) -> Tensor:
+    """What `compute` makes of all images, batch by batch: float32 [n, width], on the device, in all processes.
+
+    Of several processes each does a share of the batches.
+
+    Args:
+        compute: of images uint8 [b, S, S, 3], on the device: float32 [b, width].
+    """
+    plane = torch.zeros(len(examples.rows), width, device=device)
+    batches = torch.arange(len(plane)).split(BATCH_SIZE)[parallel.rank() :: parallel.processes()]
+    for batch, images in zip(batches, stream(examples, batches, device), strict=True):
+        plane[batch[0] : batch[-1] + 1] = compute(images)
+    return parallel.add(plane)
+
+
 @torch.inference_mode()
 def predict(model: Classifier, examples: Examples) -> np.ndarray:
-    """Logits of all images, float32 [n, L], in evaluation mode. Of several processes each does a share of the batches.
+    """Logits of all images, float32 [n, L], in evaluation mode.
 
     Logits, not probabilities: those of confident predictions are the same number in float32.
     """
     model.eval()
-    device = model.mean.device
-    plane = torch.zeros(len(examples.rows), model.head.out_features, device=device)
-    batches = torch.arange(len(plane)).split(BATCH_SIZE)[parallel.rank() :: parallel.processes()]
-    for batch, images in zip(batches, stream(examples, batches, device), strict=True):
-        plane[batch[0] : batch[-1] + 1] = model(images)
-    return parallel.add(plane).cpu().numpy()
+    return over_all(examples, model.head.out_features, model.mean.device, model).cpu().numpy()

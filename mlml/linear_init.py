@@ -5,9 +5,8 @@ from math import isfinite
 import torch
 from torch import Tensor
 
-from mlml import parallel
-from mlml.inference import BATCH_SIZE
-from mlml.inputs import Examples, stream
+from mlml.inference import over_all
+from mlml.inputs import Examples
 from mlml.methods.base import Batch, Method
 from mlml.model import Classifier
 from mlml.optimizer import adam
@@ -48,9 +47,4 @@ def train_head(model: Classifier, method: Method, train: Examples, recipe: Recip
 def extract_features(model: Classifier, examples: Examples) -> Tensor:
     """What the backbone gives for all images in evaluation mode: float [n, width], on the model's device."""
     model.eval()
-    device = model.mean.device
-    plane = torch.zeros(len(examples.rows), model.head.in_features, device=device)
-    batches = torch.arange(len(plane)).split(BATCH_SIZE)[parallel.rank() :: parallel.processes()]
-    for batch, images in zip(batches, stream(examples, batches, device), strict=True):
-        plane[batch[0] : batch[-1] + 1] = model.features(images)
-    return parallel.add(plane)
+    return over_all(examples, model.head.in_features, model.mean.device, model.features)

@@ -57,13 +57,7 @@ def fit(
         OSError: the checkpoint cannot be written.
         ValueError: there is nothing to train or to validate on, or less in a batch than there are processes.
     """
-    if not len(train.rows) or not len(validation.rows):
-        raise ValueError(f"{len(train.rows)} training and {len(validation.rows)} validation images; both are needed")
-    if batches.smallest(len(train.rows), recipe.batch_size) < parallel.processes():
-        raise ValueError(
-            f"train.batch_size: {recipe.batch_size} is not allowed with {parallel.processes()} processes; each needs "
-            "an image of every batch"
-        )
+    _check_sizes(len(train.rows), len(validation.rows), recipe.batch_size)
     device = model.mean.device
     random = torch.Generator().manual_seed(seed)
     run = RunState(model, method, adam(model.parameters(), method, recipe.lr), random, recorder)
@@ -92,6 +86,16 @@ def fit(
         _put_aside(run, checkpoint)
     model.load_state_dict(run.weights)
     return run.best
+
+
+def _check_sizes(train: int, validation: int, batch_size: int) -> None:
+    if not train or not validation:
+        raise ValueError(f"{train} training and {validation} validation images; both are needed")
+    if batches.smallest(train, batch_size) < parallel.processes():
+        raise ValueError(
+            f"train.batch_size: {batch_size} is not allowed with {parallel.processes()} processes; each needs "
+            "an image of every batch"
+        )
 
 
 def _score(model: Classifier, examples: Examples, what: str) -> float:
@@ -145,9 +149,10 @@ def train_epoch(
             if number % CHECK_STEPS == 0:
                 advance(0, **_shown(losses.look(), run, epoch))
             advance(len(step.rows))
-        advance(0, **_shown(losses.all(), run, epoch))
+        each = losses.all()
+        advance(0, **_shown(each, run, epoch))
     sizes = torch.tensor([len(step.rows) for step in steps])
-    return float((losses.all() * sizes).sum() / sizes.sum())
+    return float((each * sizes).sum() / sizes.sum())
 
 
 def _shown(losses: Tensor, run: RunState, epoch: int) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """Score the test images with the trained classifier; mean and per-class average precision."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,9 +16,14 @@ def main(
 ) -> None:
     """Write SCORES (logits of the test images, .npy), TEST_FILE (.json) and CLASSES_FILE (.tsv)."""
     params = parameters("evaluate")
-    labels = table.read(labels_file)
     with shared(params["processes"]):
-        test, logits, about = _predict(params["device"], images_folder, labels, weights_file)
+        device = inference.device_for(params["device"])
+        classifier, about = weights.load(weights_file)
+        labels = table.read(labels_file)
+        if tuple(about["classes"]) != labels.classes:
+            raise ValueError(f"{weights_file} was trained on other classes than {labels_file} has: run `dvc repro`")
+        test = inputs.examples(images.open_images(images_folder), labels, "test")
+        logits = inference.predict(classifier.to(device), test)
         if not parallel.first():
             return
     summary, per_class = evaluate(labels.classes, test.labels, logits)
@@ -33,16 +37,6 @@ def main(
         print(f"class {name!r} has no positive test image: it is left out of the mAP")
     write_json(test_file, summary)
     print(f"test mAP {summary['mAP']:.2f} on {summary['images']} images, {summary['classes']} classes")
-
-
-def _predict(
-    device: str, images_folder: Path, labels: table.Table, weights_file: Path
-) -> tuple[inputs.Examples, np.ndarray, dict[str, Any]]:
-    classifier, about = weights.load(weights_file)
-    if tuple(about["classes"]) != labels.classes:
-        raise ValueError(f"{weights_file} was trained on other classes than its labels have: run `dvc repro`")
-    test = inputs.examples(images.open_images(images_folder), labels, "test")
-    return test, inference.predict(classifier.to(inference.device_for(device)), test), about
 
 
 if __name__ == "__main__":

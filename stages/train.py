@@ -37,7 +37,7 @@ def train(
     if parallel.first() and (remark := others(checkpoint)):
         print(remark, file=sys.stderr)
     with checkpoint.interruptible():
-        on_epoch = History(history) if parallel.first() else print
+        on_epoch = History(history) if parallel.first() else (lambda epoch: None)
         trained = experiment.train(prepared, labels, observed.labels, plan, axes, options, on_epoch, checkpoint)
     if parallel.first():
         trained.save(folder, {"classes": labels.classes, "method": axes.method})

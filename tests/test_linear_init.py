@@ -38,7 +38,7 @@ def test_features_are_those_of_the_evaluation_mode_computed_once(monkeypatch: py
         return features(model, images)
 
     monkeypatch.setattr(Classifier, "features", spy)
-    monkeypatch.setattr("mlml.linear_init.BATCH_SIZE", 10)
+    monkeypatch.setattr("mlml.inference.BATCH_SIZE", 10)
     start(build("bce"), recipe(linear_init=3, flip=True))
     assert seen == [(10, False)] * 3 + [(7, False)]
 
