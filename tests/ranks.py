@@ -1,7 +1,8 @@
-"""Trainings that torchrun starts in two processes, and tests/test_parallel.py in one: python -m tests.ranks FILE."""
+"""Trainings that torchrun starts in two processes, and tests/test_parallel.py in one: python -m tests.ranks FOLDER."""
 
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
 
@@ -10,7 +11,9 @@ import torch
 from torch import nn
 
 from mlml import batch_norm, methods, parallel, training
+from mlml.checkpoint import Checkpoint
 from mlml.determinism import seed_everything
+from mlml.history import Epoch
 from mlml.inference import predict
 from mlml.methods import Method, TrainLabels
 from mlml.model import Classifier
@@ -30,8 +33,17 @@ def sgd(parameters: Iterable[nn.Parameter], method: Method, lr: float) -> torch.
     return torch.optim.SGD([{"params": list(parameters)}, *([own] if own["params"] else [])], lr=lr)
 
 
-def train(name: str, synchronised: bool = True, batch_size: int = 8) -> dict[str, torch.Tensor]:
-    """What a short training by a method leaves: all weights, the method's state, history, logits, trajectories."""
+class Stop(Exception):
+    pass
+
+
+def train(
+    name: str, synchronised: bool = True, batch_size: int = 8, kept: Checkpoint | None = None, stop: int = 0
+) -> dict[str, torch.Tensor]:
+    """What a short training by a method leaves: all weights, the method's state, history, logits, trajectories.
+
+    It ends with `Stop` at the end of epoch `stop`, before that is kept.
+    """
     seed_everything(3)
     plan = recipe(epochs=2, flip=True, lr=0.02, linear_init=2 if name == "role" else 0, batch_size=batch_size)
     given, validation = data()
@@ -41,8 +53,15 @@ def train(name: str, synchronised: bool = True, batch_size: int = 8) -> dict[str
     if synchronised:
         batch_norm.synchronise(model, CPU)
     recorder, history = Recorder(N, L, 0, method, CPU), []
+
+    def on_epoch(epoch: Epoch) -> None:
+        history.append(epoch)
+        if len(history) == stop:
+            raise Stop
+
+    given = given._replace(labels=observed)
     with patch("mlml.training.adam", sgd), patch("mlml.linear_init.adam", sgd):
-        training.fit(model, method, given._replace(labels=observed), validation, plan, 3, recorder, history.append)
+        training.fit(model, method, given, validation, plan, 3, recorder, on_epoch, kept)
     return {
         **{f"model.{key}": value for key, value in model.state_dict().items()},
         **{f"method.{key}": value for key, value in method.state_dict().items()},
@@ -52,14 +71,21 @@ def train(name: str, synchronised: bool = True, batch_size: int = 8) -> dict[str
     }
 
 
-def everything() -> dict[str, dict[str, torch.Tensor]]:
-    """A training a method, and one whose processes normalise each their own share."""
-    return {name: train(name) for name in METHODS} | {"apart": train("an", synchronised=False)}
+def resumed(folder: Path) -> dict[str, torch.Tensor]:
+    """As `train` of pseudo_label, interrupted in its second epoch."""
+    kept = Checkpoint(folder, "key")
+    with suppress(Stop):
+        train("pseudo_label", kept=kept, stop=2)
+    kept.wait()
+    return train("pseudo_label", kept=Checkpoint(folder, "key"))
 
 
-def main(file: Path) -> None:
+def main(folder: Path) -> None:
+    """A training a method, one whose processes normalise each their own share, and one that was interrupted."""
     with parallel.group():
-        torch.save(everything(), file.with_suffix(f".{parallel.rank()}"))
+        found = {name: train(name) for name in METHODS}
+        found |= {"apart": train("an", synchronised=False), "resumed": resumed(folder)}
+        torch.save(found, folder / str(parallel.rank()))
 
 
 if __name__ == "__main__":

@@ -113,7 +113,6 @@ def test_kills_at_random_points_of_the_pipeline(tmp_path: Path) -> None:
     clone = Workspace(tmp_path)
     for key, value in {"method": "pseudo_label", "train.epochs": 12}.items():
         clone.set("params.yaml", key, value)
-    clone.dvc("repro", "corrupt")
     results = ("model/weights.safetensors", "model/trajectories.npz", "metrics/history.tsv")
     clone.dvc("repro", "train")
     whole = {name: (clone.folder / name).read_bytes() for name in results}

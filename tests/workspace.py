@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from copy import copy
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,6 @@ class Workspace:
         for key, value in SMALL.items():
             self.set("datasets/digits/dataset.yaml", key, value)
         self.set("params.yaml", "method", "an")
-        self.path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self.more: dict[str, str] = {}  # of the environment
         self.git("init", "-q")
         self.git("config", "user.name", "test")  # DVC asks for them, too
@@ -66,11 +66,17 @@ class Workspace:
 
         What runs is up to dvc.yaml alone, and a stage costs no import of torch.
         """
-        folder = self.folder / ".git/fake"
-        folder.mkdir()
-        (folder / "python").write_text(code)
-        (folder / "python").chmod(0o755)
-        self.path = f"{folder}{os.pathsep}{self.path}"
+        file = self.folder / ".git/fake/python"
+        file.parent.mkdir()
+        file.write_text(code)
+        file.chmod(0o755)
+
+    def copy(self, folder: Path) -> "Workspace":
+        """Another one in the same state, with a cache of its own."""
+        shutil.copytree(self.folder, folder, symlinks=True)
+        twin = copy(self)
+        twin.folder, twin.more = folder, dict(self.more)
+        return twin
 
     def git(self, *words: str) -> str:
         return subprocess.run(["git", *words], cwd=self.folder, check=True, capture_output=True, text=True).stdout
@@ -101,7 +107,15 @@ class Workspace:
         return {path.name: path.read_bytes() for path in (self.folder / "metrics").iterdir()}
 
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "PATH": self.path, "OMP_NUM_THREADS": "1", "DVC_TEST": "1", "COLUMNS": "200", **self.more}
+        folders = [self.folder / ".git/fake", Path(sys.executable).parent, os.environ["PATH"]]
+        own = {
+            "PATH": os.pathsep.join(map(str, folders)),
+            "DVC_SITE_CACHE_DIR": str(self.folder / ".git/dvc"),  # else DVC leaves a folder a clone in /var/tmp
+            "DVC_TEST": "1",
+            "OMP_NUM_THREADS": "1",
+            "COLUMNS": "200",
+        }
+        return {**os.environ, **own, **self.more}
 
     def run(self, *words: str, seconds: float = 200) -> subprocess.CompletedProcess[str]:
         """Run a command of this interpreter's environment in the clone; standard error is part of the output."""
