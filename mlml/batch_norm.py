@@ -4,7 +4,6 @@ from types import MethodType
 from typing import Any
 
 import torch
-from timm.layers import convert_sync_batchnorm
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -19,6 +18,8 @@ def synchronise(model: nn.Module, device: torch.device) -> None:
     if parallel.processes() == 1:
         return
     if device.type == "cuda":
+        from timm.layers import convert_sync_batchnorm
+
         convert_sync_batchnorm(model)
         return
     for layer in model.modules():

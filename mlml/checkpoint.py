@@ -131,8 +131,13 @@ def _copied(value: Any) -> Any:
 
 def others(checkpoint: Checkpoint) -> str | None:
     """A remark about the files of other runs that did not end, if there are any: they take room."""
-    files = [file for file in checkpoint.path.parent.glob(f"*{SUFFIX}") if file != checkpoint.path]
+    files = [
+        file  # among them those that were not written to their end
+        for file in checkpoint.path.parent.glob(f"*{SUFFIX}")
+        if file.name.removeprefix(".") != checkpoint.path.name
+    ]
     if not files:
         return None
     size = sum(file.stat().st_size for file in files) / 1e6
-    return f"{checkpoint.path.parent} keeps {size:,.0f} MB of other runs that have not ended: {len(files)}"
+    runs = len({file.name.removeprefix(".") for file in files})
+    return f"{checkpoint.path.parent} keeps {size:,.0f} MB of other runs that have not ended: {runs}"

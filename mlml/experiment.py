@@ -74,18 +74,20 @@ def train(
     classifier = Classifier(recipe.backbone, len(table.classes))
     check_size(classifier, images.size)
     weights.load_backbone(classifier, recipe.weights)
-    known = methods.TrainLabels(torch.from_numpy(observed), recipe.prior, recipe.epochs)
-    method = methods.build(axes.method, known, options).to(device)
     training = examples(images, table, "train")._replace(labels=observed)
     validation = examples(images, table, "validation")
     chosen = _engine(recipe, device, classifier, images, len(training.rows), len(validation.rows))
     classifier.to(device)
-    recorder = Recorder(len(training.rows), len(table.classes), axes.seed, method, device)
+    known = methods.TrainLabels(torch.from_numpy(observed), recipe.prior, recipe.epochs)
+    n, width = observed.shape
     less = (
-        f"a batch has up to {recipe.batch_size} images of {images.size} x {images.size} pixels; "
-        f"less memory is needed with a smaller train.batch_size, prepare.image_size or train.backbone"
+        f"a batch has up to {recipe.batch_size} images of {images.size} x {images.size} pixels, "
+        f"and one number for each of the {n} x {width} labels takes {4e-6 * n * width:,.0f} MB; "
+        "less memory is needed with a smaller train.batch_size, prepare.image_size or train.backbone"
     )
     with enough_memory(less):
+        method = methods.build(axes.method, known, options).to(device)
+        recorder = Recorder(n, width, axes.seed, method, device)
         if chosen.inputs == "device":
             training, validation = on_device(training, device), on_device(validation, device)
         best = fit(classifier, method, training, validation, recipe, axes.seed, recorder, on_epoch, checkpoint)

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Literal
 
-import timm
-import timm.data
 import torch
 from torch import Tensor, nn
 
@@ -30,6 +28,8 @@ class Classifier(nn.Module):
     std: Tensor
 
     def __init__(self, backbone: str, classes: int) -> None:
+        import timm.data  # here, as it takes seconds, which a wrong parameter is not to wait for
+
         super().__init__()
         self.name = backbone
         self.precision: Precision = "float32"

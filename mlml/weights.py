@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
-import timm
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
@@ -44,6 +43,8 @@ def load_backbone(model: Classifier, weights: str) -> None:
 
 
 def _hub_state(backbone: str) -> dict[str, Tensor]:
+    import timm
+
     try:
         pretrained = timm.create_model(backbone, pretrained=True, num_classes=0)
     # Whatever the hub's client raises, httpx's errors among them, means the same to the user.

@@ -1,6 +1,8 @@
 """The tree's rules: imports go down, and dvc.yaml lists what each stage imports."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -109,6 +111,13 @@ def test_typer_and_dvc_stay_in_the_stages(name: str) -> None:
 def test_torch_is_not_imported_where_it_is_not_needed(stage: str) -> None:
     reached = {imported for name in closure(f"stages.{stage}") for imported in imports(name)}
     assert not reached & {"torch", "timm", "safetensors"}
+
+
+def test_timm_is_not_imported_before_the_parameters_are_read() -> None:
+    """It takes longer than all else together."""
+    code = "import sys, stages.train, stages.evaluate; print({'timm', 'torchvision'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "set()\n", done.stderr
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -62,6 +62,10 @@ def test_another_run_has_another_file(checkpoint: Checkpoint) -> None:
     assert checkpoint.load() is None
     assert others(checkpoint) == f"{other.path.parent} keeps 0 MB of other runs that have not ended: 1"
     assert others(other) is None
+    # What a killed process was writing belongs to that run.
+    (other.path.parent / f".{other.path.name}").write_text("half")
+    assert others(checkpoint) == f"{other.path.parent} keeps 0 MB of other runs that have not ended: 1"
+    assert others(other) is None
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "bit"])
