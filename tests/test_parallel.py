@@ -19,7 +19,13 @@ from tests.test_architecture import ROOT
 from tests.workspace import Workspace
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
-CHANGES = {"method": "pseudo_label", "train.epochs": 4, "train.sync_batch_norm": False, "processes": 2}
+CHANGES = {
+    "method": "pseudo_label",
+    "train.backbone": "test_resnet",
+    "train.epochs": 8,
+    "train.sync_batch_norm": False,
+    "processes": 2,
+}
 
 
 @pytest.fixture(scope="module")

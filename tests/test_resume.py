@@ -126,7 +126,7 @@ def test_labels_that_do_not_fit_are_said_too(monkeypatch: pytest.MonkeyPatch) ->
 def test_kills_at_random_points_of_the_pipeline(tmp_path: Path) -> None:
     """The stage train is killed, then interrupted, at random after its second epoch; `dvc repro` ends as without."""
     clone = Workspace(tmp_path)
-    for key, value in {"method": "pseudo_label", "train.epochs": 12}.items():
+    for key, value in {"method": "pseudo_label", "train.backbone": "test_resnet", "train.epochs": 16}.items():
         clone.set("params.yaml", key, value)
     results = ("model/weights.safetensors", "model/trajectories.npz", "metrics/history.tsv")
     clone.dvc("repro", "train")
@@ -143,7 +143,7 @@ def test_kills_at_random_points_of_the_pipeline(tmp_path: Path) -> None:
             epochs = (line for line in process.stdout if line.startswith("epoch"))
             for _ in zip(range(2), epochs, strict=False):
                 pass  # when the second epoch ends, the first is on the disk
-            time.sleep(chance.uniform(0, 0.4))
+            time.sleep(chance.uniform(0, 0.3))
             (stage,) = (
                 p for p in psutil.Process(process.pid).children(True) if p.cmdline()[1:3] == ["-m", "stages.train"]
             )
