@@ -14,11 +14,12 @@ from requests.adapters import HTTPAdapter
 from urllib3.response import BaseHTTPResponse
 from urllib3.util import Retry
 
+from mlml.archive import Archive, Broken, Part, Refused
 from mlml.brought import Brought
 from mlml.files import replacing
 from mlml.params import Section
 from mlml.progress import say
-from mlml.transfer import Archive, Broken, Part, Refused, copy, get
+from mlml.transfer import copy, get
 
 __all__ = ["Archive", "Download", "DownloadError", "fetch"]
 

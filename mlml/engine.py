@@ -47,7 +47,7 @@ class Chosen(NamedTuple):
         return ", ".join(filter(None, words))
 
 
-def choose(wanted: Engine, device: torch.device, model: Classifier, image_bytes: int, pixels: float) -> Chosen:
+def choose(wanted: Engine, device: torch.device, model: Classifier, image_bytes: float, pixels: float) -> Chosen:
     """Settle what is "auto".
 
     Args:

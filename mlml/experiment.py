@@ -1,6 +1,7 @@
 """One run of the axes: from prepared images and observed labels to a trained classifier."""
 
 from collections.abc import Callable, Mapping
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,11 +12,11 @@ from mlml.checkpoint import Checkpoint
 from mlml.determinism import seed_everything
 from mlml.history import Best, Epoch
 from mlml.images import Images
-from mlml.inference import device_for
-from mlml.inputs import examples, on_device
+from mlml.inference import as_features, device_for
+from mlml.inputs import Examples, examples, on_device
 from mlml.labels import Labels
 from mlml.memory import enough_memory
-from mlml.model import Classifier, check_size
+from mlml.model import Classifier, LinearProbe, Model, check_size
 from mlml.recipe import Recipe, Run
 from mlml.table import Table
 from mlml.training import fit
@@ -54,6 +55,7 @@ def train(
     options: Mapping[str, Any] | None,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
     checkpoint: Checkpoint | None = None,
+    represent: Callable[[Classifier, Examples], Examples] = as_features,
 ) -> Trained:
     """Train a new classifier. Its result depends on nothing but the arguments, the machine and the libraries.
 
@@ -63,6 +65,7 @@ def train(
         observed: int8 [n, L], the observed labels of the training images.
         options: the method's.
         on_epoch, checkpoint: see `mlml.training.fit`.
+        represent: gives the features that a linear probe is trained on.
 
     Raises:
         ValueError: a parameter is not allowed.
@@ -90,7 +93,11 @@ def train(
         recorder = Recorder(n, width, axes.seed, method, device)
         if chosen.inputs == "device":
             training, validation = on_device(training, device), on_device(validation, device)
-        best = fit(classifier, method, training, validation, recipe, axes.seed, recorder, on_epoch, checkpoint)
+        model: Model = classifier
+        if recipe.linear_probe:
+            training, validation = represent(classifier, training), represent(classifier, validation)
+            model, recipe = LinearProbe(classifier), recipe.model_copy(update={"flip": False})
+        best = fit(model, method, training, validation, recipe, axes.seed, recorder, on_epoch, checkpoint)
     return Trained(classifier, best, recorder, chosen)
 
 
@@ -98,9 +105,10 @@ def _engine(
     recipe: Recipe, device: torch.device, classifier: Classifier, images: Images, training: int, validation: int
 ) -> engine.Chosen:
     pixels = images.size**2
-    chosen = engine.choose(
-        recipe, device, classifier, (training + validation) * 3 * pixels, training * recipe.epochs * pixels
-    )
+    image_bytes, seen = (training + validation) * 3.0 * pixels, training * recipe.epochs * pixels
+    if recipe.linear_probe:  # all images are needed once, and the backbone is not trained
+        image_bytes, seen = inf, 0
+    chosen = engine.choose(recipe, device, classifier, image_bytes, seen)
     engine.use(chosen, classifier)
     if chosen.sync_batch_norm:
         batch_norm.synchronise(classifier, device)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mlml import parallel
 from mlml.inputs import Examples, stream
-from mlml.model import Classifier
+from mlml.model import Classifier, Model
 
 BATCH_SIZE = 64
 
@@ -44,7 +44,7 @@ def over_all(examples: Examples, width: int, device: torch.device, compute: Call
     Of several processes each does a share of the batches.
 
     Args:
-        compute: of images uint8 [b, S, S, 3], on the device: float32 [b, width].
+        compute: of a batch of images, on the device: float32 [b, width].
     """
     plane = torch.zeros(len(examples.rows), width, device=device)
     batches = torch.arange(len(plane)).split(BATCH_SIZE)[parallel.rank() :: parallel.processes()]
@@ -53,11 +53,23 @@ def over_all(examples: Examples, width: int, device: torch.device, compute: Call
     return parallel.add(plane)
 
 
+@torch.no_grad()
+def features(model: Classifier, given: Examples) -> Tensor:
+    """What the backbone gives for all images in evaluation mode: float32 [n, width], on the model's device."""
+    model.eval()
+    return over_all(given, model.head.in_features, model.device, model.features)
+
+
+def as_features(model: Classifier, given: Examples) -> Examples:
+    """The same examples with their features instead of images, for a `LinearProbe`."""
+    return given._replace(images=features(model, given), rows=np.arange(len(given.rows)))
+
+
 @torch.inference_mode()
-def predict(model: Classifier, examples: Examples) -> np.ndarray:
+def predict(model: Model, examples: Examples) -> np.ndarray:
     """Logits of all images, float32 [n, L], in evaluation mode.
 
     Logits, not probabilities: those of confident predictions are the same number in float32.
     """
     model.eval()
-    return over_all(examples, model.head.out_features, model.mean.device, model).cpu().numpy()
+    return over_all(examples, model.head.out_features, model.device, model).cpu().numpy()

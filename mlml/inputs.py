@@ -18,7 +18,8 @@ class Examples(NamedTuple):
     """Images with their labels.
 
     Attributes:
-        images: the prepared images of all splits; or, on the device, uint8 [m, S, S, 3].
+        images: the prepared images of all splits; or, on the device, uint8 [m, S, S, 3], or the backbone's features of
+            them, float32 [m, width].
         rows: int64 [n], which of them.
         labels: int8 [n, L].
     """
@@ -53,7 +54,7 @@ def on_device(given: Examples, device: torch.device) -> Examples:
 
 
 def stream(given: Examples, batches: Sequence[Tensor], device: torch.device) -> Iterator[Tensor]:
-    """For each batch of indices into `given`, int64 [b]: its images, uint8 [b, S, S, 3], on the device."""
+    """For each batch of indices into `given`, int64 [b]: its images, uint8 [b, S, S, 3], or features, on the device."""
     if isinstance(given.images, Tensor):
         return _selected(given.images, torch.from_numpy(given.rows), batches)
     rows = (given.rows[batch.numpy()] for batch in batches)

@@ -3,9 +3,8 @@
 from math import isfinite
 
 import torch
-from torch import Tensor
 
-from mlml.inference import over_all
+from mlml.inference import features
 from mlml.inputs import Examples
 from mlml.methods.base import Batch, Method
 from mlml.model import Classifier
@@ -24,27 +23,20 @@ def train_head(model: Classifier, method: Method, train: Examples, recipe: Recip
     Raises:
         FloatingPointError: the loss is not finite; names the epoch and the method.
     """
-    features, observed = extract_features(model, train), torch.from_numpy(train.labels).to(model.mean.device)
+    inputs, observed = features(model, train), torch.from_numpy(train.labels).to(model.device)
     optimizer = adam(model.head.parameters(), method, recipe.lr)
     for epoch in range(1, recipe.linear_init + 1):
-        total = torch.zeros((), device=features.device)
-        for rows in torch.randperm(len(features), generator=random).split(recipe.batch_size):
-            index = rows.to(features.device)
-            loss = method(model.head(features[index]).float(), Batch(observed[index], index), 1)
+        total = torch.zeros((), device=inputs.device)
+        for rows in torch.randperm(len(inputs), generator=random).split(recipe.batch_size):
+            index = rows.to(inputs.device)
+            loss = method(model.head(inputs[index]).float(), Batch(observed[index], index), 1)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
             total += loss.detach() * len(rows)
-        mean = total.item() / len(features)
+        mean = total.item() / len(inputs)
         if not isfinite(mean):
             raise FloatingPointError(
                 f"linear_init, epoch {epoch}: the loss of method {method.name} is {mean}; a lower train.lr often helps"
             )
         print(f"linear init {epoch:2d}/{recipe.linear_init}  loss {mean:.4f}", flush=True)
-
-
-@torch.no_grad()
-def extract_features(model: Classifier, examples: Examples) -> Tensor:
-    """What the backbone gives for all images in evaluation mode: float [n, width], on the model's device."""
-    model.eval()
-    return over_all(examples, model.head.in_features, model.mean.device, model.features)

@@ -48,6 +48,11 @@ class Classifier(nn.Module):
         self.register_buffer("std", torch.tensor(data["std"]).view(3, 1, 1) * 255)
         self.set_layout(channels_last=True)
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.mean.device
+
     def set_layout(self, channels_last: bool) -> None:
         """Choose how the pixels and the weights lie in memory; the results differ by rounding."""
         self.channels_last = channels_last
@@ -78,6 +83,30 @@ class Classifier(nn.Module):
         """Logits float32 [b, L] of images uint8 [b, S, S, 3]."""
         logits: Tensor = self.head(self.features(images))
         return logits
+
+
+class LinearProbe(nn.Module):
+    """The linear layer of a classifier as a model of its own; its weights are the classifier's.
+
+    Its images are the backbone's features.
+    """
+
+    def __init__(self, classifier: Classifier) -> None:
+        super().__init__()
+        self.head = classifier.head
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.head.weight.device
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Logits float32 [b, L] of features float32 [b, width]."""
+        logits: Tensor = self.head(features)
+        return logits
+
+
+Model = Classifier | LinearProbe
 
 
 @torch.inference_mode()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from mlml.params import Section, parse
 
@@ -40,6 +40,8 @@ class Recipe(Engine):
         epochs: T_e.
         flip: whether a training image is mirrored with probability 0.5, anew in each epoch.
         linear_init: epochs in which the linear layer alone is trained, before the others; 25 in Cole 2021.
+        linear_probe: whether the linear layer alone is trained, on features that the backbone gives once, in evaluation
+            mode; images are not mirrored.
         prior: expected number of present labels an image; None: not known.
     """
 
@@ -50,7 +52,15 @@ class Recipe(Engine):
     epochs: Annotated[int, Field(ge=1)] = 10
     flip: bool = True
     linear_init: Annotated[int, Field(ge=0)] = 0
+    linear_probe: bool = False
     prior: Annotated[float, Field(gt=0)] | None = None
+
+    @field_validator("linear_probe")
+    @classmethod
+    def _nothing_comes_before_it(cls, value: bool, others: ValidationInfo) -> bool:
+        if value and others.data.get("linear_init"):
+            raise ValueError("must be false after linear_init, which trains the same layer first")
+        return value
 
 
 class Run(Section):

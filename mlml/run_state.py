@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from mlml import parallel
 from mlml.history import Best, Epoch
 from mlml.methods.base import Method
-from mlml.model import Classifier
+from mlml.model import Model
 from mlml.trajectories import Recorder
 
 
@@ -25,7 +25,7 @@ class RunState:
         history: a line for each finished epoch.
     """
 
-    model: Classifier
+    model: Model
     method: Method
     optimizer: torch.optim.Optimizer
     order: torch.Generator
@@ -48,7 +48,7 @@ class RunState:
 
     def state_dict(self) -> dict[str, Any]:
         """All of it, and the states of torch's random numbers: tensors, numbers and texts in dictionaries and lists."""
-        device = self.model.mean.device
+        device = self.model.device
         return {
             "epoch": len(self.history),
             "model": self.model.state_dict(),
@@ -77,4 +77,4 @@ class RunState:
         self.order.set_state(state["order"])
         torch.set_rng_state(state["random"])
         if state["device_random"] is not None:
-            torch.cuda.set_rng_state(state["device_random"], self.model.mean.device)
+            torch.cuda.set_rng_state(state["device_random"], self.model.device)

@@ -6,6 +6,7 @@ The file has one row an image: ``image,split,<class>,<class>,...`` where a label
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -52,7 +53,7 @@ class Table:
             )
         for what, names in (("class", self.classes), ("image", self.images)):
             if len(set(names)) != len(names):
-                twice = next(name for i, name in enumerate(names) if name in names[:i])
+                twice = next(name for name, count in Counter(names).items() if count > 1)
                 raise ValueError(f"{what} {twice!r} occurs more than once")
         for split in set(self.split) - set(SPLITS):
             image = self.images[self.split.index(split)]

@@ -15,7 +15,7 @@ from mlml.labels import PRESENT, UNKNOWN
 from mlml.linear_init import train_head
 from mlml.methods.base import Batch, Method
 from mlml.metrics import mean_average_precision
-from mlml.model import Classifier
+from mlml.model import Classifier, Model
 from mlml.optimizer import adam
 from mlml.progress import progress
 from mlml.recipe import Recipe
@@ -28,7 +28,7 @@ CHECK_STEPS = 50  # how often the loss is shown, and seen to be finite
 
 
 def fit(
-    model: Classifier,
+    model: Model,
     method: Method,
     train: Examples,
     validation: Examples,
@@ -58,10 +58,10 @@ def fit(
         ValueError: there is nothing to train or to validate on, or less in a batch than there are processes.
     """
     _check_sizes(len(train.rows), len(validation.rows), recipe.batch_size)
-    device = model.mean.device
+    device = model.device
     random = torch.Generator().manual_seed(seed)
     run = RunState(model, method, adam(model.parameters(), method, recipe.lr), random, recorder)
-    if not _taken_up(run, checkpoint, on_epoch) and recipe.linear_init:
+    if not _taken_up(run, checkpoint, on_epoch) and recipe.linear_init and isinstance(model, Classifier):
         train_head(model, method, train, recipe, random)
         _put_aside(run, checkpoint)
     kept = torch.empty(train.labels.shape, device=device) if method.wants_predictions else None
@@ -98,7 +98,7 @@ def _check_sizes(train: int, validation: int, batch_size: int) -> None:
         )
 
 
-def _score(model: Classifier, examples: Examples, what: str) -> float:
+def _score(model: Model, examples: Examples, what: str) -> float:
     """mAP in percent, of the known labels."""
     logits = predict(model, examples)
     if not np.isfinite(logits).all():
@@ -128,7 +128,7 @@ def train_epoch(
 ) -> float:
     """One step for each batch; gives each step's predictions to `keep` and returns the mean loss an image."""
     run.model.train()
-    method, optimizer, device = run.method, run.optimizer, run.model.mean.device
+    method, optimizer, device = run.method, run.optimizer, run.model.device
     steps = batches.draw(len(train.rows), recipe.batch_size, recipe.flip, run.order, device)
     losses = RunningLoss(len(steps), device)
     observed = torch.from_numpy(train.labels).to(device)

@@ -28,9 +28,14 @@ import torch
 
 from mlml import corruption, experiment, images, inference, inputs, table
 from mlml.evaluation import DECIMALS, evaluate
+from mlml.model import LinearProbe
+from paper.features import Features
 from paper.jobs import KEYS, Job, grid_of, jobs_of, read_grids
 
 FOUND = ["validation_mAP", "best_epoch", "mAP", "seconds"]
+
+
+FEATURES = Features()
 
 
 def run(job: Job, data: Path) -> dict[str, Any]:
@@ -41,9 +46,12 @@ def run(job: Job, data: Path) -> dict[str, Any]:
     kept = corruption.corrupt(train, job.setting, job.corrupt_seed)
     observed = corruption.check_observed(kept, job.setting)
     with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
-        trained = experiment.train(prepared, labels, observed, job.plan, job.axes, job.options)
-    test = inputs.examples(prepared, labels, "test")
-    summary, _ = evaluate(labels.classes, test.labels, inference.predict(trained.classifier, test))
+        represent = FEATURES.of(job)
+        trained = experiment.train(prepared, labels, observed, job.plan, job.axes, job.options, represent=represent)
+    test, model = inputs.examples(prepared, labels, "test"), trained.classifier
+    if job.plan.linear_probe:
+        test, model = represent(model, test), LinearProbe(model)
+    summary, _ = evaluate(labels.classes, test.labels, inference.predict(model, test))
     validation, seconds = round(trained.best.validation_mAP, DECIMALS), round(time.monotonic() - started, 1)
     return dict(zip(FOUND, (validation, trained.best.epoch, summary["mAP"], seconds), strict=True))
 

@@ -2,7 +2,6 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
 from mlml import experiment, images, methods, parallel, recipe, table
 from mlml.checkpoint import FOLDER, Checkpoint, others
@@ -17,31 +16,26 @@ from stages.launch import shared
 def main(images_folder: Path, labels_file: Path, observed_file: Path, folder: Path, history_file: Path) -> None:
     """Write weights.safetensors and trajectories.npz to FOLDER, and a line an epoch to HISTORY_FILE (.tsv)."""
     params = parameters("train")
-    with shared(params["processes"]):
-        train(params, images_folder, labels_file, observed_file, folder, history_file)
-
-
-def train(
-    params: dict[str, Any], images_folder: Path, labels_file: Path, observed_file: Path, folder: Path, history: Path
-) -> None:
-    """As `main`, in one of the processes; the first one writes."""
     plan = recipe.resolve(params["training"], params["train"], f"datasets/{params['dataset']}/dataset.yaml")
     axes = parse(recipe.Run, {key: params[key] for key in recipe.Run.model_fields}, "")
-    prepared, labels, observed = images.open_images(images_folder), table.read(labels_file), table.read(observed_file)
-    if observed.images != labels.take(labels.rows("train")).images:
-        raise ValueError(f"{observed_file} is not about the training images of {labels_file}: run `dvc repro`")
-    options, device = methods.options_of(axes.method, params["methods"][axes.method]), device_for(axes.device)
-    values = [plan.model_dump(), axes.model_dump(), options, parallel.processes()]
-    large = [*sorted(images_folder.iterdir()), *filter(Path.is_file, [Path(plan.weights)])]
-    checkpoint = Checkpoint(FOLDER, fingerprint(values, [labels_file, observed_file], large, device))
-    if parallel.first() and (remark := others(checkpoint)):
-        print(remark, file=sys.stderr)
-    with checkpoint.interruptible():
-        on_epoch = History(history) if parallel.first() else (lambda epoch: None)
-        trained = experiment.train(prepared, labels, observed.labels, plan, axes, options, on_epoch, checkpoint)
-    if parallel.first():
-        trained.save(folder, {"classes": labels.classes, "method": axes.method})
-        checkpoint.remove()
+    options = methods.options_of(axes.method, params["methods"][axes.method])
+    with shared(params["processes"]):  # in each of them; the first one writes
+        prepared = images.open_images(images_folder)
+        labels, observed = table.read(labels_file), table.read(observed_file)
+        if observed.images != labels.take(labels.rows("train")).images:
+            raise ValueError(f"{observed_file} is not about the training images of {labels_file}: run `dvc repro`")
+        device = device_for(axes.device)
+        values = [plan.model_dump(), axes.model_dump(), options, parallel.processes()]
+        large = [*sorted(images_folder.iterdir()), *filter(Path.is_file, [Path(plan.weights)])]
+        checkpoint = Checkpoint(FOLDER, fingerprint(values, [labels_file, observed_file], large, device))
+        if parallel.first() and (remark := others(checkpoint)):
+            print(remark, file=sys.stderr)
+        with checkpoint.interruptible():
+            on_epoch = History(history_file) if parallel.first() else (lambda epoch: None)
+            trained = experiment.train(prepared, labels, observed.labels, plan, axes, options, on_epoch, checkpoint)
+        if parallel.first():
+            trained.save(folder, {"classes": labels.classes, "method": axes.method})
+            checkpoint.remove()
 
 
 if __name__ == "__main__":

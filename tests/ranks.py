@@ -14,9 +14,9 @@ from mlml import batch_norm, methods, parallel, training
 from mlml.checkpoint import Checkpoint
 from mlml.determinism import seed_everything
 from mlml.history import Epoch
-from mlml.inference import predict
+from mlml.inference import as_features, predict
 from mlml.methods import Method, TrainLabels
-from mlml.model import Classifier
+from mlml.model import Classifier, LinearProbe, Model
 from mlml.trajectories import Recorder
 from tests.test_training import L, N, data, recipe
 
@@ -38,7 +38,12 @@ class Stop(Exception):
 
 
 def train(
-    name: str, synchronised: bool = True, batch_size: int = 8, kept: Checkpoint | None = None, stop: int = 0
+    name: str,
+    synchronised: bool = True,
+    batch_size: int = 8,
+    kept: Checkpoint | None = None,
+    stop: int = 0,
+    probe: bool = False,
 ) -> dict[str, torch.Tensor]:
     """What a short training by a method leaves: all weights, the method's state, history, logits, trajectories.
 
@@ -48,9 +53,12 @@ def train(
     plan = recipe(epochs=2, flip=True, lr=0.02, linear_init=2 if name == "role" else 0, batch_size=batch_size)
     given, validation = data()
     observed = np.where(np.random.RandomState(1).rand(N, L) < 0.4, 0, given.labels).astype(np.int8)
-    model = Classifier(plan.backbone, L)
+    model: Model = Classifier(plan.backbone, L)
     method = methods.build(name, TrainLabels(torch.from_numpy(observed), 1.2, plan.epochs), METHODS[name])
-    if synchronised:
+    if probe:
+        given, validation = as_features(model, given), as_features(model, validation)
+        model, plan = LinearProbe(model), plan.model_copy(update={"flip": False})
+    elif synchronised:
         batch_norm.synchronise(model, CPU)
     recorder, history = Recorder(N, L, 0, method, CPU), []
 
@@ -81,10 +89,11 @@ def resumed(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def main(folder: Path) -> None:
-    """A training a method, one whose processes normalise each their own share, and one that was interrupted."""
+    """A training a method, one whose processes normalise each their own share, one that was interrupted, one probe."""
     with parallel.group():
         found = {name: train(name) for name in METHODS}
         found |= {"apart": train("an", synchronised=False), "resumed": resumed(folder)}
+        found |= {"probe": train("pseudo_label", probe=True)}
         torch.save(found, folder / str(parallel.rank()))
 
 

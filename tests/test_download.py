@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from mlml import download, transfer
+from mlml import archive, download, transfer
 from mlml.download import Archive, DownloadError, fetch
 from mlml.params import parse
 
@@ -722,7 +722,7 @@ def test_other_file_system_that_is_full(case: Case, server: Server, monkeypatch:
 
 
 def test_lines_without_a_terminal(case: Case, server: Server, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr(transfer, "BIG", 1)
+    monkeypatch.setattr(archive, "BIG", 1)
     case.has(DATA[:200_000])
     case.fetch(server.url("/good"))
     lines = capsys.readouterr().err.splitlines()

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from mlml import training
 from mlml.determinism import seed_everything
-from mlml.linear_init import extract_features, train_head
+from mlml.inference import features
+from mlml.linear_init import train_head
 from mlml.methods import Method
 from mlml.model import Classifier
 from mlml.recipe import Recipe
@@ -31,11 +32,11 @@ def test_only_the_head_changes() -> None:
 
 def test_features_are_those_of_the_evaluation_mode_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, bool]] = []
-    features = Classifier.features
+    own = Classifier.features
 
     def spy(model: Classifier, images: Tensor) -> Tensor:
         seen.append((len(images), model.training))
-        return features(model, images)
+        return own(model, images)
 
     monkeypatch.setattr(Classifier, "features", spy)
     monkeypatch.setattr("mlml.inference.BATCH_SIZE", 10)
@@ -45,7 +46,7 @@ def test_features_are_those_of_the_evaluation_mode_computed_once(monkeypatch: py
 
 def test_features_lead_to_the_models_logits() -> None:
     model, (train, _) = Classifier("test_resnet", L), data()
-    found = extract_features(model, train)
+    found = features(model, train)
     assert not found.requires_grad
     images = torch.from_numpy(next(train.images.stream([train.rows])))
     torch.testing.assert_close(model.head(found), model.eval()(images), rtol=1e-4, atol=1e-5)

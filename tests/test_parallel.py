@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 
+import stages.train
 from mlml import batch_norm, parallel
 from tests import ranks
 from tests.test_architecture import ROOT
@@ -44,17 +45,18 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, 
     ]  # fmt: skip
     outputs = [node.communicate(timeout=300)[0] for node in nodes]
     assert [node.returncode for node in nodes] == [0, 0], outputs
-    assert outputs[0].count("epoch  2/2") == len(ranks.METHODS) + 3
+    assert outputs[0].count("epoch  2/2") == len(ranks.METHODS) + 4
     assert outputs[0].count("goes on after epoch 1") == 1
     assert "epoch" not in outputs[1]
     return [torch.load(folder / str(rank)) for rank in range(2)]
 
 
 @pytest.mark.xdist_group("ranks")  # so that `found` is made once
-@pytest.mark.parametrize("name", ranks.METHODS)
+@pytest.mark.parametrize("name", [*ranks.METHODS, "probe"])
 def test_two_processes_train_as_one(name: str, found: list[dict[str, dict[str, torch.Tensor]]]) -> None:
     """On the same batches of 7 and 8 images: weights, pseudo labels, own parameters, losses and predictions."""
-    one, (first, second) = ranks.train(name), (each[name] for each in found)
+    one = ranks.train("pseudo_label", probe=True) if name == "probe" else ranks.train(name)
+    first, second = (each[name] for each in found)
     assert one.keys() == first.keys() == second.keys()
     for key, expected in one.items():
         assert torch.equal(first[key], second[key]), key
@@ -134,6 +136,17 @@ def test_a_process_dies_and_the_run_goes_on(tmp_path: Path) -> None:
     assert "goes on after epoch" in clone.dvc("repro", "evaluate")
     test = json.loads((tmp_path / "metrics/test.json").read_text())
     assert test["images"] == 30
+
+
+def test_a_wrong_value_is_said_before_processes_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = {"backbone": "test_resnet", "weights": "none", "lr": -1, "batch_size": 8, "epochs": 2, "flip": False}
+    given = {"dataset": "digits", "training": training, "train": {}, "processes": 2}
+    started: list[object] = []
+    monkeypatch.setattr("stages.train.parameters", lambda stage: given)
+    monkeypatch.setattr("stages.train.shared", started.append)
+    with pytest.raises(ValueError, match=r"training\.lr: -1 is not allowed"):
+        stages.train.main(*map(Path, "abcde"))
+    assert started == []
 
 
 @pytest.mark.parametrize("count", [0, "2", True, None])
