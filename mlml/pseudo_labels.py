@@ -125,14 +125,17 @@ class PseudoLabel(Method):
         start_epoch: D_s; pseudo labels change after the epochs e with D_s < e < D_e.
         end_epoch: D_e.
         d: half width of the interval in which a prediction counts as undecided.
-        c1: weight of the positive part of `cfs`; None: from the observed labels.
-        c2: weight of the negative part; None: from the observed labels.
+        c1: weight of the positive part of `cfs`; None: see `imbalance`.
+        c2: weight of the negative part; None: see `imbalance`.
         update: False is the ablation "without update": pseudo labels keep their initial values.
         update_every_epoch: the running average is taken after every epoch and only the detector keeps to
             D_s < e < D_e. (The text says "after each epoch"; Algorithm 1, which is taken by default, puts
             both inside the window.)
         disturbances: False is the ablation "without disturbances".
-        imbalance: False is the ablation "without imbalance design": C1 = C2 = 1.
+        imbalance: whether C1 and C2 are those of `imbalance_weights`; False is the ablation "without imbalance design":
+            C1 = C2 = 1. None: where `TrainLabels.all_sampled`. Elsewhere C1 is 0, or nearly, of the way the labels were
+            found, not of a rarity of negatives, and no pseudo label would speak for presence. The paper's are always
+            those.
         weighted: whether L is eq. `fina`; False is the ablation "without weighted loss": L_obs + L_unobs (eq.
             `bcepse`). None: where `TrainLabels.all_sampled`. Elsewhere L_obs knows positives, and its weight in the
             first epochs teaches that all is present. The paper weights everywhere.
@@ -155,7 +158,7 @@ class PseudoLabel(Method):
         update: bool = True,
         update_every_epoch: bool = False,
         disturbances: bool = True,
-        imbalance: bool = True,
+        imbalance: bool | None = None,
         weighted: bool | None = None,
     ) -> None:
         super().__init__()
@@ -167,7 +170,7 @@ class PseudoLabel(Method):
                 f"end_epoch: {end_epoch} is not allowed; no epoch e has {start_epoch} < e < {end_epoch}; "
                 "update: false is the ablation without updates"
             )
-        if not imbalance and (c1 is not None or c2 is not None):
+        if imbalance is False and (c1 is not None or c2 is not None):
             raise ValueError("imbalance: False is not allowed; c1 and c2 are set, it would set them to 1")
         self.alpha, self.beta = alpha, beta
         self.threshold, self.threshold_mode = threshold, threshold_mode
@@ -176,7 +179,8 @@ class PseudoLabel(Method):
         self.update, self.update_every_epoch, self.disturbances = update, update_every_epoch, disturbances
         self.weighted = train.all_sampled() if weighted is None else weighted
         self.epochs = train.epochs
-        counted = imbalance_weights(observed) if imbalance else (1.0, 1.0)
+        balanced = not (train.all_sampled() if imbalance is None else imbalance)
+        counted = (1.0, 1.0) if balanced else imbalance_weights(observed)
         self.c1, self.c2 = (own if own is not None else ours for own, ours in zip((c1, c2), counted, strict=True))
         self.wants_predictions = update
         self.pseudo: Tensor

@@ -16,6 +16,7 @@ import argparse
 import csv
 import multiprocessing
 import os
+import signal
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -94,6 +95,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("data"), help="where labels.csv and images/ are; data")
     parser.add_argument("--jobs", type=int, choices=range(1, 129), metavar="N", default=1, help="runs at a time")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, _stop)
     try:
         grids = read_grids(arguments.grid) if arguments.grid else [{}]
         words, known = grid_of(arguments.words), done(arguments.results)
@@ -107,6 +109,10 @@ def main() -> None:
         )
     if failed:
         sys.exit(f"runs: {failed} of {len(wanted)} runs have no result")
+
+
+def _stop(number: int, frame: object) -> None:
+    sys.exit("runs: stopped; what is done is kept")
 
 
 def run_all(jobs: list[Job], data: Path, at_a_time: int, results: Path) -> int:
@@ -137,6 +143,8 @@ def run_all(jobs: list[Job], data: Path, at_a_time: int, results: Path) -> int:
                     file.flush()
                     print(f"{about}: validation {found['validation_mAP']:.2f}, test {found['mAP']:.2f}", flush=True)
         except BaseException:
+            for child in multiprocessing.active_children():
+                child.terminate()  # or it would train to its end, which nobody waits for
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return failed

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -118,6 +119,29 @@ def test_rows_that_are_there_are_not_run_again_and_failures_are_told(
     results.write_text("a,b\n")
     with pytest.raises(ValueError, match="has other columns"):
         runs.done(results)
+
+
+def test_a_stopped_command_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "labels.csv")  # whoever reads it waits for ever
+    monkeypatch.setattr("sys.argv", ["runs", str(tmp_path / "runs.csv"), "-S", "seed=0", "--data", str(tmp_path)])
+    before, children = signal.getsignal(signal.SIGTERM), []
+
+    def stop() -> None:
+        while not (found := multiprocessing.active_children()):
+            time.sleep(0.01)
+        children.extend(found)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
+
+    threading.Thread(target=stop, daemon=True).start()
+    try:
+        with pytest.raises(SystemExit, match="runs: stopped; what is done is kept"):
+            runs.main()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert len(children) == 1
+    for child in children:
+        child.join(30)
+        assert child.exitcode == -signal.SIGTERM
 
 
 def test_a_killed_process_ends_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -234,13 +234,14 @@ def test_window_and_running_average_by_hand() -> None:
     assert values == pytest.approx([0.5, 0.5, 0.5, 0.01, 0.015, 0.03, 0.03, 0.03])
 
 
-@pytest.mark.parametrize(("negatives", "weighted"), [(0, False), (1, False), (2, True), (3, True)])
-def test_the_curriculum_is_for_samples_of_all_labels(negatives: int, weighted: bool) -> None:
+@pytest.mark.parametrize("option", ["weighted", "imbalance"])
+@pytest.mark.parametrize(("negatives", "sampled"), [(0, False), (1, False), (2, True), (3, True)])
+def test_what_is_for_samples_of_all_labels(option: str, negatives: int, sampled: bool) -> None:
     observed = np.array([[1, 0, 0], [0, 1, 0]], np.int8)
     observed[tuple(zip(*[(0, 1), (1, 0), (1, 2)][:negatives], strict=True)) or ([], [])] = -1
     logits, batch = torch.tensor([[0.3, -1.0, 2.0], [0.1, 0.2, 0.3]]), whole(observed)
     default, same, other = (
-        build(observed, 1.5, **o)(logits, batch, 1) for o in ({}, {"weighted": weighted}, {"weighted": not weighted})
+        build(observed, 1.5, **o)(logits, batch, 1) for o in ({}, {option: sampled}, {option: not sampled})
     )
     assert default == same != other
 
