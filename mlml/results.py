@@ -31,7 +31,7 @@ def finished(experiments: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     columns = [str(column) for column in experiments]
     what = [column for column in columns if column not in _ABOUT and "/" not in column]
     scores = pd.to_numeric(experiments["mAP"], errors="coerce")
-    done = experiments.assign(mAP=scores).dropna(subset=["mAP"]).drop_duplicates(what)
+    done = experiments.assign(mAP=scores).dropna(subset=["mAP"]).drop_duplicates(what).copy()
     if done.empty:
         raise ValueError("no experiment has a test mAP yet; `dvc exp run` makes one")
     # A parameter's name has a section; what has none is an axis or a metric.

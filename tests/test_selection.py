@@ -1,6 +1,7 @@
 import itertools
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -126,3 +127,11 @@ def test_as_a_command() -> None:
         ["selection: no column 'dataset': this is not the output of `dvc exp show --csv`"],
     )
     assert markdown(select(grid({(1e-3, 16): 50}))).endswith("| digits | pol_02 | an | 1 | 1 | 50.00 | 50.00 | nan |")
+
+
+def test_many_parameters_make_no_warning(tmp_path: Path) -> None:
+    """pandas reads each column apart, and warns of more than a hundred when one is added."""
+    many = pd.DataFrame([{f"methods.an.x{number}": number for number in range(200)}] * 2)
+    file = tmp_path / "experiments.csv"
+    pd.concat([grid({(1e-3, 8): 50, (1e-4, 8): 60}), many], axis=1).to_csv(file, index=False)
+    assert select(pd.read_csv(file)).iloc[0][LR] == 1e-4
