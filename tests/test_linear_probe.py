@@ -15,20 +15,12 @@ from mlml.inputs import Examples
 from mlml.losses import bce
 from mlml.model import Classifier, LinearProbe
 from mlml.recipe import Recipe, Run
-from mlml.table import Table
 from paper.features import Features
 from paper.jobs import make_job
 from tests.test_architecture import ROOT
-from tests.test_training import L, N, data, recipe
+from tests.test_training import L, N, data, recipe, table
 
 SEED = 3
-
-
-def table() -> Table:
-    given, validation = data()
-    names = tuple(map(str, range(2 * N)))
-    split = ("train",) * N + ("validation",) * N
-    return Table(("a", "b", "c"), names, split, np.concatenate([given.labels, validation.labels]))
 
 
 def train(plan: Recipe, method: str = "an", **more: object) -> experiment.Trained:

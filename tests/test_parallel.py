@@ -20,6 +20,7 @@ from tests.test_architecture import ROOT
 from tests.workspace import Workspace
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+STAGE = ["-m", "stages.train", "data/images", "data/labels.csv", "data/observed.csv"]
 CHANGES = {
     "method": "pseudo_label",
     "train.backbone": "test_resnet",
@@ -112,8 +113,8 @@ def test_own_batch_norm_is_torchs(options: dict[str, object], monkeypatch: pytes
     torch.testing.assert_close(own.eval()(inputs), torchs.eval()(inputs))
 
 
-def test_a_process_dies_and_the_run_goes_on(tmp_path: Path) -> None:
-    """`processes: 2` under dvc: a killed process ends the stage; then it goes on."""
+def test_a_process_dies_and_the_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
+    """`processes: 2` under dvc: a killed process ends the stage; then it goes on, and ends as one left alone does."""
     clone = Workspace(tmp_path)
     for key, value in CHANGES.items():
         clone.set("params.yaml", key, value)
@@ -136,6 +137,12 @@ def test_a_process_dies_and_the_run_goes_on(tmp_path: Path) -> None:
     assert "goes on after epoch" in clone.dvc("repro", "evaluate")
     test = json.loads((tmp_path / "metrics/test.json").read_text())
     assert test["images"] == 30
+
+    done = clone.run(*TORCHRUN, "--standalone", "--nproc-per-node", "2", *STAGE, "alone", "alone.tsv")
+    assert done.returncode == 0, done.stdout
+    assert "best epoch" in done.stdout
+    for name in ("weights.safetensors", "trajectories.npz"):
+        assert (tmp_path / "alone" / name).read_bytes() == (tmp_path / "model" / name).read_bytes()
 
 
 def test_a_wrong_value_is_said_before_processes_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,12 @@ RERUNS = [
 # Values that a stage itself refuses are tested where they are parsed; here, that a user sees what DVC passes on.
 BAD = [
     ("train.lr=-1", "train: train.lr: -1 is not allowed; must be greater than 0"),
+    (
+        "+train.momentum=0.9",
+        "train: train.momentum: unknown key; it takes backbone, batch_size, channels_last, compile, epochs, flip",
+    ),
     ("setting=pol_2", "corrupt: setting: 'pol_2' is not allowed; a setting is fol, spl, as_is, pol_D or ppl_D"),
+    ("setting=pol_001", "corrupt: setting: pol_001 observes none of the 10 labels of any image"),
     ("method=none", "mlml/methods/none.py"),
     ("dataset=none", "Parameters 'archives' are missing from 'datasets/none/dataset.yaml'"),
     ("plot.format=gif", "plot: plot.format: 'gif' is not allowed; must be 'png', 'svg' or 'pdf'"),

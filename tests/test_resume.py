@@ -20,9 +20,8 @@ from mlml.memory import enough_memory
 from mlml.methods import TrainLabels
 from mlml.model import Classifier
 from mlml.recipe import Run
-from mlml.table import Table
 from mlml.trajectories import Recorder
-from tests.test_training import L, N, data, recipe
+from tests.test_training import L, N, data, recipe, table
 from tests.workspace import Workspace
 
 # Methods that draw random numbers do so in each epoch with these, and the windows of their schedules are open.
@@ -112,15 +111,13 @@ def test_out_of_memory_says_what_needs_less() -> None:
 
 def test_labels_that_do_not_fit_are_said_too(monkeypatch: pytest.MonkeyPatch) -> None:
     given, _ = data()
-    names = tuple(str(number) for number in range(2 * N))
-    table = Table(("a", "b", "c")[:L], names, ("train",) * N + ("validation",) * N, np.tile(given.labels, (2, 1)))
 
     def full(*given: object) -> None:
         torch.empty(1 << 55)
 
     monkeypatch.setattr("mlml.experiment.Recorder", full)
     with pytest.raises(MemoryError, match=rf"one number for each of the {N} x {L} labels takes 0 MB; less memory"):
-        experiment.train(given.images, table, given.labels, recipe(), Run(method="an", seed=0, device="cpu"), None)
+        experiment.train(given.images, table(), given.labels, recipe(), Run(method="an", seed=0, device="cpu"), None)
 
 
 def test_kills_at_random_points_of_the_pipeline(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from mlml.methods import Batch, Method, TrainLabels
 from mlml.metrics import mean_average_precision
 from mlml.model import Classifier
 from mlml.recipe import Recipe
+from mlml.table import Table
 from mlml.trajectories import Recorder
 
 N, L = 37, 3
@@ -33,6 +34,14 @@ def data() -> tuple[Examples, Examples]:
     prepared = RowImages(images)
     rows = np.arange(2 * N)
     return Examples(prepared, rows[:N], labels[:N]), Examples(prepared, rows[N:], labels[N:])
+
+
+def table() -> Table:
+    """The labels of `data`."""
+    split = ("train",) * N + ("validation",) * N
+    return Table(
+        ("a", "b", "c"), tuple(map(str, range(2 * N))), split, np.concatenate([each.labels for each in data()])
+    )
 
 
 def recipe(**changes: object) -> Recipe:
