@@ -25,7 +25,7 @@ from mlml.inputs import Examples, on_device, stream
 from mlml.labels import PRESENT
 from mlml.methods import Batch
 from mlml.model import Classifier
-from mlml.optimizer import adam
+from mlml.optimizer import Optimizer
 from mlml.preparation import prepare
 from mlml.recipe import Recipe
 from mlml.run_state import RunState
@@ -61,7 +61,7 @@ class Setup:
         method = methods.build("pseudo_label", methods.TrainLabels(torch.from_numpy(self.observed), 1.5, 10))
         self.method = method.to(device)
         order = torch.Generator().manual_seed(0)
-        self.run = RunState(self.model, self.method, adam(self.model.parameters(), method, 1e-5), order, None)
+        self.run = RunState(self.model, self.method, Optimizer(self.model.parameters(), method, 1e-5), order, None)
 
     def examples(self, storage: str) -> Examples:
         """All images, as they are stored."""
@@ -101,7 +101,7 @@ class Setup:
         self.model.train()
         for _ in range(count):
             loss = self.method(self.model(images), batch, 1)
-            self.run.optimizer.zero_grad(set_to_none=True)
+            self.run.optimizer.zero_grad()
             loss.backward()
             self.run.optimizer.step()
         return count * size

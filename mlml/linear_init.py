@@ -8,7 +8,7 @@ from mlml.inference import features
 from mlml.inputs import Examples
 from mlml.methods.base import Batch, Method
 from mlml.model import Classifier
-from mlml.optimizer import adam
+from mlml.optimizer import Optimizer
 from mlml.recipe import Recipe
 
 
@@ -24,13 +24,13 @@ def train_head(model: Classifier, method: Method, train: Examples, recipe: Recip
         FloatingPointError: the loss is not finite; names the epoch and the method.
     """
     inputs, observed = features(model, train), torch.from_numpy(train.labels).to(model.device)
-    optimizer = adam(model.head.parameters(), method, recipe.lr)
+    optimizer = Optimizer(model.head.parameters(), method, recipe.lr)
     for epoch in range(1, recipe.linear_init + 1):
         total = torch.zeros((), device=inputs.device)
         for rows in torch.randperm(len(inputs), generator=random).split(recipe.batch_size):
             index = rows.to(inputs.device)
             loss = method(model.head(inputs[index]).float(), Batch(observed[index], index), 1)
-            optimizer.zero_grad(set_to_none=True)
+            optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             total += loss.detach() * len(rows)

@@ -7,11 +7,36 @@ import torch
 from torch import nn
 
 from mlml.methods.base import Method
+from mlml.row_adam import RowAdam
+from mlml.row_parameter import RowParameter
 
 
-def adam(parameters: Iterable[nn.Parameter], method: Method, lr: float) -> torch.optim.Adam:
+class Optimizer:
     """Adam with a constant rate and no weight decay, as in the paper; a method's own parameters at lr * lr_scale."""
-    groups: list[dict[str, Any]] = [{"params": list(parameters)}]
-    if own := list(method.parameters()):
-        groups.append({"params": own, "lr": lr * method.lr_scale})
-    return torch.optim.Adam(groups, lr=lr, fused=groups[0]["params"][0].device.type == "cuda")
+
+    def __init__(self, parameters: Iterable[nn.Parameter], method: Method, lr: float) -> None:
+        groups: list[dict[str, Any]] = [{"params": list(parameters)}]
+        if own := list(method.parameters()):
+            groups.append({"params": own, "lr": lr * method.lr_scale})
+        self.adam = torch.optim.Adam(groups, lr=lr, fused=groups[0]["params"][0].device.type == "cuda")
+        self.rows = [RowAdam(each, lr * method.lr_scale) for each in method.modules() if isinstance(each, RowParameter)]
+
+    def zero_grad(self) -> None:
+        """Forget the gradients; those of rows belong to what was read for one step."""
+        self.adam.zero_grad(set_to_none=True)
+
+    def step(self) -> None:
+        """Move all parameters by their gradients."""
+        self.adam.step()
+        for each in self.rows:
+            each.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Of all its parts."""
+        return {"adam": self.adam.state_dict(), "rows": [each.state_dict() for each in self.rows]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take what `state_dict` gave."""
+        self.adam.load_state_dict(state["adam"])
+        for each, given in zip(self.rows, state["rows"], strict=True):
+            each.load_state_dict(given)

@@ -12,6 +12,7 @@ from mlml import parallel
 from mlml.history import Best, Epoch
 from mlml.methods.base import Method
 from mlml.model import Model
+from mlml.optimizer import Optimizer
 from mlml.trajectories import Recorder
 
 
@@ -27,7 +28,7 @@ class RunState:
 
     model: Model
     method: Method
-    optimizer: torch.optim.Optimizer
+    optimizer: Optimizer
     order: torch.Generator
     recorder: Recorder | None
     best: Best = Best(0, -1.0)  # noqa: RUF009  # it cannot be changed

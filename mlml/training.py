@@ -16,7 +16,7 @@ from mlml.linear_init import train_head
 from mlml.methods.base import Batch, Method
 from mlml.metrics import mean_average_precision
 from mlml.model import Classifier, Model
-from mlml.optimizer import adam
+from mlml.optimizer import Optimizer
 from mlml.progress import progress
 from mlml.recipe import Recipe
 from mlml.run_state import RunState
@@ -60,9 +60,10 @@ def fit(
     _check_sizes(len(train.rows), len(validation.rows), recipe.batch_size)
     device = model.device
     random = torch.Generator().manual_seed(seed)
-    run = RunState(model, method, adam(model.parameters(), method, recipe.lr), random, recorder)
+    run = RunState(model, method, Optimizer(model.parameters(), method, recipe.lr), random, recorder)
     if not _taken_up(run, checkpoint, on_epoch) and recipe.linear_init and isinstance(model, Classifier):
         train_head(model, method, train, recipe, random)
+        run.optimizer = Optimizer(model.parameters(), method, recipe.lr)
         _put_aside(run, checkpoint)
     kept = torch.empty(train.labels.shape, device=device) if method.wants_predictions else None
 
@@ -141,7 +142,7 @@ def train_epoch(
                 images = batches.flipped(images, parallel.share(step.mirrored))
             logits = parallel.whole(run.replica(images), len(step.rows))
             loss = method(logits, Batch(observed[step.index], step.index), epoch)
-            optimizer.zero_grad(set_to_none=True)
+            optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             losses.add(loss)

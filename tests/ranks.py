@@ -1,22 +1,22 @@
 """Trainings that torchrun starts in two processes, and tests/test_parallel.py in one: python -m tests.ranks FOLDER."""
 
 import sys
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import torch
-from torch import nn
 
 from mlml import batch_norm, methods, parallel, training
 from mlml.checkpoint import Checkpoint
 from mlml.determinism import seed_everything
 from mlml.history import Epoch
 from mlml.inference import as_features, predict
-from mlml.methods import Method, TrainLabels
+from mlml.methods import TrainLabels
 from mlml.model import Classifier, LinearProbe, Model
+from mlml.row_parameter import RowParameter
 from mlml.trajectories import Recorder
 from tests.test_training import L, N, data, recipe
 
@@ -27,10 +27,23 @@ METHODS = {"an": {}, "ll_ct": {"delta": 0.1}, "ll_cp": {"delta": 0.1}, "role": {
 METHODS["pseudo_label"] = {"start_epoch": 0, "d": 0.5}
 
 
-def sgd(parameters: Iterable[nn.Parameter], method: Method, lr: float) -> torch.optim.Optimizer:
+class RowSgd:
+    """In place of `RowAdam`."""
+
+    def __init__(self, rows: RowParameter, lr: float) -> None:
+        self.rows, self.lr = rows, lr
+
+    def step(self) -> None:
+        index, rows = self.rows.taken
+        self.rows.weight[index] -= self.lr * rows.grad
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        return {}
+
+
+def sgd(groups: list[dict[str, Any]], lr: float, fused: bool) -> torch.optim.Optimizer:
     """In place of Adam, which hides a wrong scale of the gradients, and makes much of rounding where they are 0."""
-    own = {"params": list(method.parameters()), "lr": lr * method.lr_scale}
-    return torch.optim.SGD([{"params": list(parameters)}, *([own] if own["params"] else [])], lr=lr)
+    return torch.optim.SGD(groups, lr=lr)
 
 
 class Stop(Exception):
@@ -68,7 +81,7 @@ def train(
             raise Stop
 
     given = given._replace(labels=observed)
-    with patch("mlml.training.adam", sgd), patch("mlml.linear_init.adam", sgd):
+    with patch("torch.optim.Adam", sgd), patch("mlml.optimizer.RowAdam", RowSgd):
         training.fit(model, method, given, validation, plan, 3, recorder, on_epoch, kept)
     return {
         **{f"model.{key}": value for key, value in model.state_dict().items()},

@@ -15,6 +15,7 @@ from mlml.methods import Batch, Method, TrainLabels
 from mlml.methods.base import preset, stateless
 from mlml.params import parse_options
 from mlml.pseudo_labels import PseudoLabel
+from mlml.row_parameter import RowParameter
 from tests.test_architecture import ROOT
 
 SETTINGS = {
@@ -47,15 +48,20 @@ def random_logits(labels: Tensor, seed: int = 1) -> Tensor:
     return 2 * torch.randn(labels.shape, generator=torch.Generator().manual_seed(seed))
 
 
+def moved(method: Method) -> list[tuple[RowParameter, Tensor, Tensor]]:
+    """Its own numbers that have a gradient: all of them, the rows, the gradient."""
+    own = [each for each in method.modules() if isinstance(each, RowParameter)]
+    return [(each, each.taken[0], each.taken[1].grad) for each in own if each.taken]
+
+
 def train(method: Method, labels: Tensor, epochs: int) -> None:
-    """What a method lives through in so many epochs: batches of two images, steps of its own parameters, ends."""
+    """What a method lives through in so many epochs: batches of two images, steps of its own numbers, ends."""
     for epoch in range(1, epochs + 1):
         x = random_logits(labels, epoch).requires_grad_()
         for rows in torch.arange(len(labels)).split(2):
             method(x[rows], batch(labels, rows.tolist()), epoch).backward()
-            for parameter in method.parameters():
-                parameter.data -= 0.5 * parameter.grad
-                parameter.grad = None
+            for own, index, gradient in moved(method):
+                own.weight[index] -= 0.5 * gradient
         method.end_epoch(epoch, x.detach().sigmoid() if method.wants_predictions else None)
 
 
@@ -99,7 +105,7 @@ def test_extreme_logits(name: str, labels: Tensor) -> None:
             assert loss.isfinite()
             assert x.grad is not None
             assert x.grad.isfinite().all()
-            assert all(parameter.grad.isfinite().all() for parameter in method.parameters())
+            assert all(gradient.isfinite().all() for _, _, gradient in moved(method))
         method.end_epoch(epoch, (1e4 * signs).sigmoid() if method.wants_predictions else None)
 
 
@@ -158,8 +164,7 @@ def test_a_batch_leaves_the_state_of_other_images_alone(name: str, labels: Tenso
     for key, value in method.state_dict().items():
         per_image = value.shape == labels.shape
         assert torch.equal(value[others], before[key][others]) if per_image else torch.equal(value, before[key])
-    for parameter in method.parameters():
-        assert not parameter.grad[others].any()
+    assert all(index.tolist() == rows for _, index, _ in moved(method))
 
 
 @every_method

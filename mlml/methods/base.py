@@ -65,7 +65,8 @@ class Method(nn.Module):
     """A way to learn from missing labels: a loss, and whatever state it needs.
 
     State for each training image is a buffer [n, L] indexed by `Batch.index`, so that saving, resuming and
-    moving to the device need no further code. Parameters of a method are trained with the model's.
+    moving to the device need no further code. Parameters of a method are trained with the model's; one for each
+    image and label is a `mlml.row_parameter.RowParameter`.
     """
 
     name: str = ""
