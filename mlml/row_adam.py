@@ -12,7 +12,7 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # torch's defaults
 # A row's momentum moves it in all later steps, 0.9 times as far in each: what is left out after so many is no more than
 # rounding.
 MOVES = ceil(log(1e-8) / log(BETA1))
-ROWS, STEPS = 1024, 16  # that are computed at once, a bound of the memory
+ROWS, MOST = 1024, 1 << 20  # that are read, and so many numbers computed, at once: a bound of the memory
 
 
 class RowAdam:
@@ -52,7 +52,8 @@ class RowAdam:
         for part in index.split(ROWS):
             mean, square, settled = self.mean[part], self.square[part], self.settled[part]
             root, move = square.sqrt(), torch.zeros_like(mean)
-            for later in torch.arange(1, min(self.steps, MOVES) + 1, device=part.device).split(STEPS):
+            at_once = max(1, MOST // max(1, mean.numel()))
+            for later in torch.arange(1, min(self.steps, MOVES) + 1, device=part.device).split(at_once):
                 of_mean, of_root = self._factors(settled, later[:, None, None])
                 move += (of_mean.to(mean) * mean / (of_root.to(mean) * root + EPSILON)).sum(0)
             missed = (self.steps - settled).double()

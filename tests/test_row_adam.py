@@ -87,8 +87,9 @@ def test_in_single_precision() -> None:
     torch.testing.assert_close(read(rows).double(), adam(start(0), batches(0, 300)), rtol=1e-4, atol=1e-4)
 
 
-def test_more_rows_than_are_settled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_is_computed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mlml.row_adam.ROWS", 2)
+    monkeypatch.setattr("mlml.row_adam.MOST", 20)
     rows = RowParameter(start(0))
     learn(rows, RowAdam(rows, LR), batches(0, 50))
     torch.testing.assert_close(read(rows), adam(start(0), batches(0, 50)), rtol=1e-6, atol=1e-8)
