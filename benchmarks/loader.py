@@ -22,7 +22,6 @@ from torchvision import transforms
 from benchmarks import peers
 from benchmarks.prepare import image_files, source_of
 from benchmarks.turns import rate, ratio, take_turns
-from mlml.buffers import Buffers
 from mlml.images import Images, open_images
 from mlml.preparation import prepare
 from mlml.resizing import accelerated
@@ -47,7 +46,7 @@ def own_epoch(images: Images, batch: int) -> Callable[[], int]:
     def epoch() -> int:
         order = random.permutation(len(images))
         batches = (order[start : start + batch] for start in range(0, len(order), batch))
-        return sum(len(rows) for rows in images.stream(batches, Buffers()))
+        return sum(len(rows) for rows in images.stream(batches))
 
     return epoch
 

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mlml.buffers import Buffers
 from mlml.images import Images
 from mlml.labels import Labels
 from mlml.table import Table
@@ -61,7 +60,7 @@ def stream(given: Examples, batches: Sequence[Tensor], device: torch.device) -> 
     rows = (given.rows[batch.numpy()] for batch in batches)
     if device.type == "cuda":
         return _copied(given.images.stream(rows, _pinned), device)
-    return (torch.from_numpy(images).to(device) for images in given.images.stream(rows, Buffers()))
+    return (torch.from_numpy(images).to(device) for images in given.images.stream(rows))
 
 
 def _selected(held: Tensor, rows: Tensor, batches: Sequence[Tensor]) -> Iterator[Tensor]:

@@ -12,8 +12,8 @@ ROOT = Path(__file__).parent.parent
 
 # Each module may import modules of the lines above its own, never of its own line.
 LAYERS = [
-    "arrays batches buffers determinism faults files fingerprint hashed labels memory parallel params passes plugins "
-    "progress row_parameter",
+    "arrays batches determinism faults files fingerprint hashed labels memory parallel params passes plugins progress "
+    "row_parameter",
     "archive row_adam running_loss settings sheet shard threads",
     "batch_norm brought checkpoint corruption history large_loss losses metrics model recipe resizing results",
     "table transfer unobserved_loss",

@@ -46,8 +46,8 @@ def fit(
     images = train.images
 
     class Failing(RowImages):
-        def stream(self, *given):  # type: ignore[no-untyped-def]
-            for number, rows in enumerate(super().stream(*given)):
+        def stream(self, batches):  # type: ignore[no-untyped-def]
+            for number, rows in enumerate(super().stream(batches)):
                 if stop and len(history) == stop and number == 2:
                     raise Stop
                 yield rows
