@@ -31,6 +31,16 @@ class Optimizer:
         for each in self.rows:
             each.step()
 
+    def settle(self) -> None:
+        """Make the moves of rows that are left to do, so that all numbers are what they are now."""
+        for each in self.rows:
+            each.rows.settle()
+
+    def close(self) -> None:
+        """Make the moves that are left to do, and none any more."""
+        for each in self.rows:
+            each.rows.trained_by(lambda index: None)
+
     def state_dict(self) -> dict[str, Any]:
         """Of all its parts."""
         return {"adam": self.adam.state_dict(), "rows": [each.state_dict() for each in self.rows]}

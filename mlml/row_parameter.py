@@ -30,8 +30,12 @@ class RowParameter(nn.Module):
 
         What trained them until now does so for the last time, with all.
         """
-        self._settle(torch.arange(len(self.weight), device=self.weight.device))
+        self.settle()
         self._settle = settle
+
+    def settle(self) -> None:
+        """Bring all rows up to date."""
+        self._settle(torch.arange(len(self.weight), device=self.weight.device))
 
     def forward(self, index: Tensor) -> Tensor:
         """These rows, int64 [b], each at most once where gradients are on: float [b, L]."""

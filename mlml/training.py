@@ -2,19 +2,15 @@
 
 from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from mlml import batches, parallel
 from mlml.checkpoint import Checkpoint
 from mlml.history import Best, Epoch
-from mlml.inference import predict
 from mlml.inputs import Examples, stream
-from mlml.labels import PRESENT, UNKNOWN
 from mlml.linear_init import train_head
 from mlml.methods.base import Batch, Method
-from mlml.metrics import mean_average_precision
 from mlml.model import Classifier, Model
 from mlml.optimizer import Optimizer
 from mlml.progress import progress
@@ -22,8 +18,8 @@ from mlml.recipe import Recipe
 from mlml.run_state import RunState
 from mlml.running_loss import RunningLoss
 from mlml.trajectories import Recorder
+from mlml.validation import REMEDY, validation_map
 
-REMEDY = "a lower train.lr often helps"
 CHECK_STEPS = 50  # how often the loss is shown, and seen to be finite
 
 
@@ -62,7 +58,7 @@ def fit(
     random = torch.Generator().manual_seed(seed)
     run = RunState(model, method, Optimizer(model.parameters(), method, recipe.lr), random, recorder)
     if not _taken_up(run, checkpoint, on_epoch) and recipe.linear_init and isinstance(model, Classifier):
-        train_head(model, method, train, recipe, random)
+        train_head(model, method, train, validation, recipe, random)
         run.optimizer = Optimizer(model.parameters(), method, recipe.lr)
         _put_aside(run, checkpoint)
     kept = torch.empty(train.labels.shape, device=device) if method.wants_predictions else None
@@ -80,7 +76,7 @@ def fit(
         method.end_epoch(epoch, kept)
         if recorder is not None:
             recorder.end_epoch(method)
-        score = _score(model, validation, f"epoch {epoch}, validation: the predictions of method {method.name}")
+        score = validation_map(model, validation, f"epoch {epoch}", method.name)
         run.finish(Epoch(epoch, loss, score))
         print(f"epoch {epoch:2d}/{recipe.epochs}  loss {loss:.4f}  validation mAP {score:.2f}", flush=True)
         on_epoch(run.history[-1])
@@ -97,14 +93,6 @@ def _check_sizes(train: int, validation: int, batch_size: int) -> None:
             f"train.batch_size: {batch_size} is not allowed with {parallel.processes()} processes; each needs "
             "an image of every batch"
         )
-
-
-def _score(model: Model, examples: Examples, what: str) -> float:
-    """mAP in percent, of the known labels."""
-    logits = predict(model, examples)
-    if not np.isfinite(logits).all():
-        raise FloatingPointError(f"{what} are not finite; {REMEDY}")
-    return 100 * mean_average_precision(examples.labels == PRESENT, logits, examples.labels != UNKNOWN)
 
 
 def _taken_up(run: RunState, checkpoint: Checkpoint | None, on_epoch: Callable[[Epoch], None]) -> bool:
@@ -140,9 +128,9 @@ def train_epoch(
         for number, (step, images) in enumerate(zip(steps, inputs, strict=True), 1):
             if step.mirrored is not None:
                 images = batches.flipped(images, parallel.share(step.mirrored))
+            optimizer.zero_grad()
             logits = parallel.whole(run.replica(images), len(step.rows))
             loss = method(logits, Batch(observed[step.index], step.index), epoch)
-            optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             losses.add(loss)

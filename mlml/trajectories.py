@@ -41,9 +41,10 @@ class Recorder:
         self._predictions.append(self._plane[:-1].cpu().numpy().copy())
         self._pseudo.append(self._beliefs(method))
 
+    @torch.no_grad()
     def _beliefs(self, method: Method) -> np.ndarray | None:
         pseudo = method.pseudo_labels(self._index)
-        return None if pseudo is None else pseudo.detach().cpu().numpy().copy()
+        return None if pseudo is None else pseudo.cpu().numpy().copy()
 
     def state_dict(self) -> dict[str, Any]:
         """What was recorded so far, after the end of an epoch."""

@@ -21,7 +21,7 @@ LAYERS = [
     "datasets.instances datasets.members datasets.userfiles images",
     "datasets datasets.* inputs methods",
     "inference optimizer pseudo_labels",
-    "methods.*",
+    "methods.* validation",
     "linear_init preparation trajectories",
     "run_state",
     "check training",

@@ -20,7 +20,7 @@ def start(method: Method, plan: Recipe, seed: int = 0) -> tuple[Classifier, dict
     seed_everything(seed)
     model = Classifier(plan.backbone, L)
     before = {key: value.clone() for key, value in model.state_dict().items()}
-    train_head(model, method, data()[0], plan, torch.Generator().manual_seed(seed))
+    train_head(model, method, *data(), plan, torch.Generator().manual_seed(seed))
     return model, before
 
 
@@ -41,7 +41,7 @@ def test_features_are_those_of_the_evaluation_mode_computed_once(monkeypatch: py
     monkeypatch.setattr(Classifier, "features", spy)
     monkeypatch.setattr("mlml.inference.BATCH_SIZE", 10)
     start(build("bce"), recipe(linear_init=3, flip=True))
-    assert seen == [(10, False)] * 3 + [(7, False)]
+    assert seen == [(10, False)] * 3 + [(7, False)] + [(10, False)] * 3 + [(7, False)]
 
 
 def test_features_lead_to_the_models_logits() -> None:
@@ -66,7 +66,7 @@ def test_what_the_method_is_given() -> None:
 
 def test_it_learns_on_the_frozen_features(capsys: pytest.CaptureFixture[str]) -> None:
     start(build("bce"), recipe(linear_init=30, lr=1e-2))
-    losses = [float(line.split()[-1]) for line in capsys.readouterr().out.splitlines()]
+    losses = [float(line.split()[4]) for line in capsys.readouterr().out.splitlines()]
     assert len(losses) == 30
     assert losses[-1] < 0.8 * losses[0]
 
@@ -76,6 +76,23 @@ def test_a_methods_own_parameters_are_trained_too() -> None:
     before = method.g.weight.clone()
     start(method, recipe(linear_init=1))
     assert (method.g.weight != before).all()
+
+
+@pytest.mark.parametrize("name", ["an", "role"])
+def test_the_best_epoch_is_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The head and the method's own numbers, of which some have not been read for a while."""
+
+    def after(epochs: int, scores: list[float]) -> list[Tensor]:
+        monkeypatch.setattr("mlml.linear_init.validation_map", lambda *given: scores.pop(0))
+        method = build(name, partial=True)
+        model, _ = start(method, recipe(linear_init=epochs))
+        pseudo = method.pseudo_labels(torch.arange(N))
+        return [*model.head.state_dict().values(), *([] if pseudo is None else [pseudo])]
+
+    found = after(5, [1.0, 2.0, 4.0, 3.0, 4.0])
+    for one, expected in zip(found, after(3, [1.0, 2.0, 4.0]), strict=True):
+        assert torch.equal(one, expected)
+    assert not torch.equal(found[0], after(5, [1.0, 2.0, 3.0, 4.0, 5.0])[0])
 
 
 def test_a_loss_that_is_not_finite_stops_with_its_place() -> None:
