@@ -2,15 +2,17 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event
 from typing import IO, Any, cast
 
+import filelock
 import torch
 from torch import Tensor
 
-from mlml.files import replacing
+from mlml.files import replacing, sync
 from mlml.hashed import Hashing, whole
 from mlml.progress import say
 
@@ -18,6 +20,7 @@ from mlml.progress import say
 # checkpoints, set the variable to an absolute path.
 FOLDER = Path(os.environ.get("MLML_CHECKPOINTS", ".mlml/checkpoints"))
 SUFFIX = ".checkpoint"
+PATIENCE = 1.0  # seconds that Ctrl-C leaves for what is being written
 
 
 class Checkpoint:
@@ -33,8 +36,9 @@ class Checkpoint:
 
     def __init__(self, folder: Path, key: str) -> None:
         self.path = folder / f"{key}{SUFFIX}"
-        self.epoch = 0
-        """The last epoch in the file; 0 if none."""
+        self.epoch: int | None = None
+        """The last epoch in the file, 0 after `train.linear_init`; None: there is no file."""
+        self._given_up = Event()
         self._writer = ThreadPoolExecutor(1, "checkpoint")
         self._writing: Future[None] | None = None
 
@@ -83,19 +87,39 @@ class Checkpoint:
             raise OSError(f"{self.path}: {error.strerror or error}; {self.kept()}") from error
 
     @contextmanager
-    def interruptible(self) -> Iterator[None]:
-        """Let Ctrl-C wait for what is being written, and say what is kept."""
+    def held(self) -> Iterator[None]:
+        """Keep other processes from this run, and say what is kept if it is interrupted or cannot write a file.
+
+        Ctrl-C gives up what is still being written after `PATIENCE`: the epoch before is kept.
+
+        Raises:
+            OSError: another process has this run; or the run's own, which then says what is kept, too.
+            KeyboardInterrupt: says what is kept.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        lock = self.path.with_suffix(".lock")
         try:
-            yield
+            with filelock.FileLock(lock, timeout=0):
+                try:
+                    yield
+                finally:
+                    lock.unlink(missing_ok=True)
+        except filelock.Timeout:
+            raise OSError(f"{lock}: another process trains this very run; wait for it, or end it") from None
         except KeyboardInterrupt:
-            self.wait()
+            if self._writing is not None and wait([self._writing], PATIENCE).not_done:
+                self._given_up.set()
+                wait([self._writing])
             raise KeyboardInterrupt(self.kept()) from None
+        except OSError as error:
+            raise error if self.kept() in str(error) else OSError(f"{error}; {self.kept()}") from error
 
     def kept(self) -> str:
         """What a run that ends here leaves, and what to do, for a message."""
-        if not self.epoch:
+        if self.epoch is None:
             return "no epoch is kept"
-        return f"what was trained up to epoch {self.epoch} is kept; the same command goes on after it"
+        trained = f"up to epoch {self.epoch}" if self.epoch else "of the linear layer"
+        return f"what was trained {trained} is kept; the same command goes on after it"
 
     def remove(self) -> None:
         """Forget what was saved: the run is complete."""
@@ -107,7 +131,7 @@ class Checkpoint:
     def _write(self, state: Mapping[str, Any]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(self.path) as part, part.open("wb") as file:
-            hashing = Hashing(file)
+            hashing = Hashing(file, self._given_up)
             try:
                 torch.save(state, cast(IO[bytes], hashing))
             except RuntimeError as error:  # torch hides what went wrong behind "unexpected pos"
@@ -115,6 +139,7 @@ class Checkpoint:
             file.write(hashing.digest())
             file.flush()
             os.fsync(file.fileno())  # or a power failure leaves the new name with nothing in it
+        sync(self.path.parent)
         self.epoch = state["epoch"]
 
 
@@ -131,13 +156,13 @@ def _copied(value: Any) -> Any:
 
 def others(checkpoint: Checkpoint) -> str | None:
     """A remark about the files of other runs that did not end, if there are any: they take room."""
-    files = [
-        file  # among them those that were not written to their end
-        for file in checkpoint.path.parent.glob(f"*{SUFFIX}")
-        if file.name.removeprefix(".") != checkpoint.path.name
-    ]
-    if not files:
+    sizes: dict[str, int] = {}
+    for file in checkpoint.path.parent.glob(f"*{SUFFIX}"):  # among them those that were not written to their end
+        run = file.name.removeprefix(".")
+        with suppress(FileNotFoundError):  # a run that is going on has just renamed or removed it
+            sizes[run] = sizes.get(run, 0) + file.stat().st_size
+    sizes.pop(checkpoint.path.name, None)
+    if not sizes:
         return None
-    size = sum(file.stat().st_size for file in files) / 1e6
-    runs = len({file.name.removeprefix(".") for file in files})
-    return f"{checkpoint.path.parent} keeps {size:,.0f} MB of other runs that have not ended: {runs}"
+    size = sum(sizes.values()) / 1e6
+    return f"{checkpoint.path.parent} keeps {size:,.0f} MB of other runs that have not ended: {len(sizes)}"

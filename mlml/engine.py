@@ -1,5 +1,8 @@
 """How the hardware is used: what the parameters leave open is chosen for the machine."""
 
+import os
+import shutil
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -53,19 +56,32 @@ def choose(wanted: Engine, device: torch.device, model: Classifier, image_bytes:
     Args:
         image_bytes: of all training and validation images, decoded.
         pixels: of all training images of all epochs.
+
+    Raises:
+        ValueError: what is wanted does not go together.
     """
     chosen: dict[str, Any] = {name: getattr(wanted, name) for name in Engine.model_fields}
     if wanted.precision == "auto":
         chosen["precision"] = "bfloat16" if _bfloat16_pays(device, model) else "float32"
     if wanted.compile == "auto":
-        pays = device.type == "cuda" and find_spec("triton") is not None and pixels >= PAYS
+        pays = device.type == "cuda" and pixels >= PAYS and _can_compile()
         # CUDA graphs and the exchange of gradients between processes do not go together.
         chosen["compile"] = ("reduce-overhead" if parallel.processes() == 1 else "default") if pays else "none"
+    if chosen["compile"] == "reduce-overhead" and parallel.processes() > 1:
+        raise ValueError(
+            f"train.compile: reduce-overhead is not allowed with {parallel.processes()} processes; default is, and none"
+        )
     if wanted.inputs == "auto":
         fits = device.type == "cuda" and image_bytes <= SHARE * torch.cuda.mem_get_info(device)[0]
         chosen["inputs"] = "device" if fits else "disk"
     name = f"cuda ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else device.type
     return Chosen(name, parallel.processes(), **chosen)
+
+
+def _can_compile() -> bool:
+    """Whether torch.compile has what it needs on a GPU: Triton, which calls a C compiler."""
+    compilers = [*os.environ.get("CC", "").split()[:1], "cc", "gcc", "clang"]
+    return find_spec("triton") is not None and any(map(shutil.which, compilers))
 
 
 def _bfloat16_pays(device: torch.device, model: Classifier) -> bool:
@@ -79,10 +95,19 @@ def _bfloat16_pays(device: torch.device, model: Classifier) -> bool:
 
 
 def use(chosen: Chosen, model: Classifier) -> None:
-    """Set it up."""
-    model.precision = chosen.precision
-    model.set_layout(chosen.channels_last)
+    """Set it up for training."""
+    use_again(chosen._asdict(), model)
     if chosen.compile != "none":
         model.compile_training(chosen.compile)
-    if chosen.device.startswith("cuda"):
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = chosen.tf32
+
+
+def use_again(known: Mapping[str, Any], model: Classifier) -> None:
+    """Set up what decides the digits of predictions, so that test images are predicted as the validation images were.
+
+    Args:
+        known: what `Chosen` had, as it is kept with the weights.
+    """
+    model.precision = known["precision"]
+    model.set_layout(known["channels_last"])
+    if torch.cuda.is_available():
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = known["tf32"]

@@ -23,6 +23,16 @@ def replacing(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+def sync(*paths: Path) -> None:
+    """Have these files, and the names in these folders, on the disk: until then a power failure may undo them."""
+    for path in paths:
+        number = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+
 def link(source: Path, target: Path) -> None:
     """Make `target` another name of the file `source`, or a copy of it where the file system has no such names."""
     with replacing(target) as part:

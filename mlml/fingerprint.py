@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-PACKAGES = ("numpy", "timm", "torch")
+PACKAGES = ("numpy", "pillow", "timm", "torch")
 OWN = ("mlml", "stages", "__main__")  # the stage itself is __main__
 
 

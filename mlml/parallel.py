@@ -7,9 +7,11 @@ right too. Without `group`, or with one process, nothing here does anything.
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from inspect import signature
+from threading import Thread
 from typing import Any, TypeVar, cast
 
 import torch
@@ -27,11 +29,17 @@ def group() -> Iterator[None]:
         yield
         return
     dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
-    try:
-        with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(sys.stdout if first() else nowhere):
-            yield
-    finally:
-        dist.destroy_process_group()
+    Thread(target=_end_without, args=[os.getppid()], daemon=True).start()
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(sys.stdout if first() else nowhere):
+        yield
+    dist.destroy_process_group()  # not after an error: it may wait for processes that have another
+
+
+def _end_without(parent: int) -> None:
+    """End this process when torchrun is no more: nobody else would, and the next run would meet it."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
 
 
 def processes() -> int:
@@ -108,8 +116,8 @@ def replicated(model: nn.Module) -> nn.Module:
 def average_buffers(model: nn.Module) -> None:
     """Make the running statistics of the processes one: their mean."""
     if processes() > 1:
-        for buffer in model.buffers():
-            if buffer.is_floating_point():
+        for name, buffer in model.named_buffers():
+            if name.endswith(("running_mean", "running_var")):
                 add(buffer).div_(processes())
 
 

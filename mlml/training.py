@@ -156,4 +156,5 @@ def _shown(losses: Tensor, run: RunState, epoch: int) -> dict[str, str]:
         raise FloatingPointError(
             f"epoch {epoch}, step {step + 1}: the loss of method {run.method.name} is {losses[step].item()}; {REMEDY}"
         )
-    return {"loss": f"{losses.mean().item():.4f}", "best_mAP": f"{max(run.best.validation_mAP, 0):.2f}"}
+    best = {"best_mAP": f"{max(run.best.validation_mAP, 0):.2f}"}
+    return {"loss": f"{losses.mean().item():.4f}", **best} if len(losses) else best  # a GPU has sent none yet

@@ -91,7 +91,6 @@ def load(path: Path) -> tuple[Classifier, dict[str, Any]]:
         with safe_open(path, "pt") as file:
             about: dict[str, Any] = json.loads((file.metadata() or {})["mlml"])
         model = Classifier(about["backbone"], len(about["classes"]))
-        model.precision = about.get("engine", {}).get("precision", "float32")  # as the validation images were predicted
         model.load_state_dict(safetensors.torch.load_file(path))
     except (OSError, SafetensorError, KeyError, RuntimeError, ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} holds no weights that mlml wrote: {error}") from None

@@ -1,6 +1,7 @@
 """The pipeline's stages: one file, one stage of dvc.yaml. What they share: parameters in, one-line errors out."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -25,6 +26,11 @@ def parameters(stage: str) -> dict[str, Any]:
     return values
 
 
+def _interrupt(*given: object) -> None:
+    """What Ctrl-C does, for those who end a job otherwise: SLURM, and torchrun its processes."""
+    raise KeyboardInterrupt
+
+
 def run(main: Callable[..., None]) -> None:
     """Run a stage's function as a command; an error that a user can mend is one message and exit status 1.
 
@@ -33,6 +39,7 @@ def run(main: Callable[..., None]) -> None:
     expected = Path.cwd() / "mlml"
     if Path(mlml.__file__).resolve().parent != expected.resolve():
         sys.exit(f"mlml is imported from {mlml.__file__}, not from {expected}: run stages as `python -m stages.<name>`")
+    signal.signal(signal.SIGTERM, _interrupt)
     stage = Path(sys.argv[0]).stem
     rank = int(os.environ.get("RANK", 0))  # set by torchrun
     stage += f", process {rank}" if rank else ""

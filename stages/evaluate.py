@@ -4,9 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
-from mlml import images, inference, inputs, parallel, table, weights
+from mlml import engine, images, inference, inputs, parallel, table, weights
+from mlml.determinism import seed_everything
 from mlml.evaluation import DECIMALS, evaluate
 from mlml.files import replacing, write_json
+from mlml.memory import enough_memory
 from stages import parameters, run
 from stages.launch import shared
 
@@ -23,7 +25,10 @@ def main(
         if tuple(about["classes"]) != labels.classes:
             raise ValueError(f"{weights_file} was trained on other classes than {labels_file} has: run `dvc repro`")
         test = inputs.examples(images.open_images(images_folder), labels, "test")
-        logits = inference.predict(classifier.to(device), test)
+        seed_everything(0)
+        engine.use_again(about["engine"], classifier)
+        with enough_memory("device: cpu, or a smaller prepare.image_size or train.backbone needs less of a GPU's"):
+            logits = inference.predict(classifier.to(device), test)
         if not parallel.first():
             return
     summary, per_class = evaluate(labels.classes, test.labels, logits)

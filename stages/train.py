@@ -1,10 +1,12 @@
 """Train the classifier by a method on the observed labels; keep the epoch with the best validation mAP."""
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 from mlml import experiment, images, methods, parallel, recipe, table
 from mlml.checkpoint import FOLDER, Checkpoint, others
+from mlml.files import sync
 from mlml.fingerprint import fingerprint
 from mlml.history import History
 from mlml.inference import device_for
@@ -30,12 +32,13 @@ def main(images_folder: Path, labels_file: Path, observed_file: Path, folder: Pa
         checkpoint = Checkpoint(FOLDER, fingerprint(values, [labels_file, observed_file], large, device))
         if parallel.first() and (remark := others(checkpoint)):
             print(remark, file=sys.stderr)
-        with checkpoint.interruptible():
+        with checkpoint.held() if parallel.first() else nullcontext():
             on_epoch = History(history_file) if parallel.first() else (lambda epoch: None)
             trained = experiment.train(prepared, labels, observed.labels, plan, axes, options, on_epoch, checkpoint)
-        if parallel.first():
-            trained.save(folder, {"classes": labels.classes, "method": axes.method})
-            checkpoint.remove()
+            if parallel.first():
+                trained.save(folder, {"classes": labels.classes, "method": axes.method})
+                sync(history_file, *folder.iterdir(), folder)
+                checkpoint.remove()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Trainings that torchrun starts in two processes, and tests/test_parallel.py in one: python -m tests.ranks FOLDER."""
 
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -57,13 +57,15 @@ def train(
     kept: Checkpoint | None = None,
     stop: int = 0,
     probe: bool = False,
+    adam: bool = False,
 ) -> dict[str, torch.Tensor]:
     """What a short training by a method leaves: all weights, the method's state, history, logits, trajectories.
 
-    It ends with `Stop` at the end of epoch `stop`, before that is kept.
+    It ends with `Stop` at the end of epoch `stop`, before that is kept. The optimizer is `sgd`, unless `adam`.
     """
     seed_everything(3)
-    plan = recipe(epochs=2, flip=True, lr=0.02, linear_init=2 if name == "role" else 0, batch_size=batch_size)
+    lr = 1e-4 if adam else 0.02
+    plan = recipe(epochs=2, flip=True, lr=lr, linear_init=2 if name == "role" else 0, batch_size=batch_size)
     given, validation = data()
     observed = np.where(np.random.RandomState(1).rand(N, L) < 0.4, 0, given.labels).astype(np.int8)
     model: Model = Classifier(plan.backbone, L)
@@ -81,7 +83,10 @@ def train(
             raise Stop
 
     given = given._replace(labels=observed)
-    with patch("torch.optim.Adam", sgd), patch("mlml.optimizer.RowAdam", RowSgd):
+    with ExitStack() as patches:
+        if not adam:
+            patches.enter_context(patch("torch.optim.Adam", sgd))
+            patches.enter_context(patch("mlml.optimizer.RowAdam", RowSgd))
         training.fit(model, method, given, validation, plan, 3, recorder, on_epoch, kept)
     return {
         **{f"model.{key}": value for key, value in model.state_dict().items()},
@@ -92,21 +97,22 @@ def train(
     }
 
 
-def resumed(folder: Path) -> dict[str, torch.Tensor]:
-    """As `train` of pseudo_label, interrupted in its second epoch."""
-    kept = Checkpoint(folder, "key")
+def resumed(folder: Path, name: str, adam: bool) -> dict[str, torch.Tensor]:
+    """As `train`, interrupted in its second epoch."""
+    kept = Checkpoint(folder, name)
     with suppress(Stop):
-        train("pseudo_label", kept=kept, stop=2)
+        train(name, kept=kept, stop=2, adam=adam)
     kept.wait()
-    return train("pseudo_label", kept=Checkpoint(folder, "key"))
+    return train(name, kept=Checkpoint(folder, name), adam=adam)
 
 
 def main(folder: Path) -> None:
-    """A training a method, one whose processes normalise each their own share, one that was interrupted, one probe."""
+    """A training a method, one whose processes normalise each their own share, two that were interrupted, one probe."""
     with parallel.group():
         found = {name: train(name) for name in METHODS}
-        found |= {"apart": train("an", synchronised=False), "resumed": resumed(folder)}
-        found |= {"probe": train("pseudo_label", probe=True)}
+        found |= {"apart": train("an", synchronised=False), "probe": train("pseudo_label", probe=True)}
+        found |= {"adam": train("role", adam=True), "resumed adam": resumed(folder, "role", adam=True)}
+        found |= {"resumed pseudo_label": resumed(folder, "pseudo_label", adam=False)}
         torch.save(found, folder / str(parallel.rank()))
 
 

@@ -1,11 +1,13 @@
 """The state of a run in a file: whole, of this run, or not there."""
 
 import errno
+import hashlib
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -123,12 +125,75 @@ def test_a_file_that_cannot_grow(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["key.checkpoint"]
 
 
-def test_ctrl_c_waits_for_the_file_and_says_what_is_kept(checkpoint: Checkpoint) -> None:
-    def train() -> None:
-        with checkpoint.interruptible():
-            checkpoint.save(state(4))
-            raise KeyboardInterrupt
+def end(checkpoint: Checkpoint, epoch: int, error: BaseException) -> None:
+    """A run that ends with this error while it saves this epoch."""
+    with checkpoint.held():
+        checkpoint.save(state(epoch))
+        if isinstance(error, OSError):
+            checkpoint.wait()
+        raise error
 
+
+def test_ctrl_c_waits_for_the_file_and_says_what_is_kept(checkpoint: Checkpoint) -> None:
     with pytest.raises(KeyboardInterrupt, match="what was trained up to epoch 4 is kept"):
-        train()
-    assert checkpoint.path.exists()
+        end(checkpoint, 4, KeyboardInterrupt())
+    assert os.listdir(checkpoint.path.parent) == ["key.checkpoint"]
+
+
+def test_ctrl_c_does_not_wait_long_for_a_large_file(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that takes 30 minutes for the file: a second a block."""
+    before, own, interrupted = saved(checkpoint, 4).read_bytes(), hashlib.sha256, Event()
+    monkeypatch.setattr("mlml.checkpoint.PATIENCE", 0.05)
+    monkeypatch.setattr("mlml.hashed.BLOCK", 4)
+
+    class Slow:
+        def __init__(self) -> None:
+            self.update = lambda block: interrupted.wait(1)
+            self.digest = own().digest
+
+    monkeypatch.setattr("mlml.hashed.hashlib.sha256", Slow)
+    with pytest.raises(KeyboardInterrupt, match="what was trained up to epoch 4 is kept"):
+        end(checkpoint, 5, KeyboardInterrupt())
+    assert checkpoint.path.read_bytes() == before
+    assert os.listdir(checkpoint.path.parent) == ["key.checkpoint"]
+
+
+def test_a_run_that_cannot_write_its_results_says_what_is_kept(checkpoint: Checkpoint) -> None:
+    said = r"^\[Errno 28\] No space left on device: 'history'; what was trained up to epoch 4 is kept; the same command"
+    with pytest.raises(OSError, match=said):
+        end(checkpoint, 4, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "history"))
+
+
+def test_the_linear_layer_alone_is_kept_too(checkpoint: Checkpoint) -> None:
+    saved(checkpoint, 0)
+    assert checkpoint.kept() == "what was trained of the linear layer is kept; the same command goes on after it"
+
+
+def test_two_processes_do_not_train_the_same_run(checkpoint: Checkpoint) -> None:
+    """The second is refused while the first runs, and may go on when it was killed."""
+    code = """if True:
+        import pathlib, sys, time
+        from mlml.checkpoint import Checkpoint
+        with Checkpoint(pathlib.Path(sys.argv[1]), "key").held():
+            print("held", flush=True)
+            time.sleep(600)
+        """
+    words = [sys.executable, "-c", code, checkpoint.path.parent]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"held\n"
+        with pytest.raises(OSError, match=r"key\.lock: another process trains this very run; wait for it, or end it$"):
+            end(checkpoint, 1, KeyboardInterrupt())
+        with Checkpoint(checkpoint.path.parent, "other").held():
+            pass  # another run may
+        process.kill()
+        process.wait()
+    with checkpoint.held():
+        saved(checkpoint, 1)
+    assert os.listdir(checkpoint.path.parent) == ["key.checkpoint"]
+
+
+def test_a_file_that_another_run_is_just_removing(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone, there = checkpoint.path.parent / ".gone.checkpoint", saved(Checkpoint(checkpoint.path.parent, "there"), 1)
+    monkeypatch.setattr(Path, "glob", lambda *given: [gone, there])
+    assert others(checkpoint) == f"{gone.parent} keeps 0 MB of other runs that have not ended: 1"

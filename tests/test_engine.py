@@ -28,6 +28,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> torch.device:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (30 * 10**9, 80 * 10**9))
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
     monkeypatch.setattr(engine, "find_spec", lambda name: SimpleNamespace(name=name))
+    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
     return torch.device("cuda")
 
 
@@ -52,8 +53,21 @@ def test_on_a_gpu(gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mlml.parallel.processes", lambda: 4)
     assert choose(gpu).compile == "default"
     assert "4 processes" in choose(gpu).line()
+    with pytest.raises(
+        ValueError, match=r"train\.compile: reduce-overhead is not allowed with 4 processes; default is"
+    ):
+        choose(gpu, compile="reduce-overhead")
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert choose(gpu).compile == "none"  # Triton without a C compiler
+    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
     monkeypatch.setattr(engine, "find_spec", lambda name: None)
     assert choose(gpu).compile == "none"  # nothing to compile with
+
+
+def test_test_images_are_predicted_as_the_validation_images_were() -> None:
+    model = Classifier("test_resnet", L)
+    engine.use_again({"precision": "bfloat16", "channels_last": False, "tf32": True}, model)
+    assert (model.precision, model.channels_last) == ("bfloat16", False)
 
 
 @pytest.mark.parametrize(("name", "value"), [

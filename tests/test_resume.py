@@ -107,6 +107,15 @@ def test_out_of_memory_says_what_needs_less() -> None:
         raise torch.OutOfMemoryError("CUDA out of memory\nmore")
     with pytest.raises(RuntimeError, match=r"^a fault$"), enough_memory("take less"):
         raise RuntimeError("a fault")
+    with (
+        pytest.raises(MemoryError, match=r"^cuDNN error: CUDNN_STATUS_ALLOC_FAILED: take less$"),
+        enough_memory("take less"),
+    ):
+        raise RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED")
+    with pytest.raises(MemoryError, match=r"^Unable to allocate .*: take less$"), enough_memory("take less"):
+        np.empty(1 << 55)
+    with pytest.raises(MemoryError, match=r"^out of memory: take less$"), enough_memory("take less"):
+        raise MemoryError
 
 
 def test_labels_that_do_not_fit_are_said_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,8 +147,8 @@ def test_kills_at_random_points_of_the_pipeline(tmp_path: Path) -> None:
         ) as process:  # fmt: skip
             assert process.stdout
             epochs = (line for line in process.stdout if line.startswith("epoch"))
-            for _ in zip(range(2), epochs, strict=False):
-                pass  # when the second epoch ends, the first is on the disk
+            for _ in zip(range(3), epochs, strict=False):
+                pass  # before the third epoch is told of, the first is on the disk
             time.sleep(chance.uniform(0, 0.3))
             (stage,) = (
                 p for p in psutil.Process(process.pid).children(True) if p.cmdline()[1:3] == ["-m", "stages.train"]
@@ -148,7 +157,7 @@ def test_kills_at_random_points_of_the_pipeline(tmp_path: Path) -> None:
             said = process.stdout.read()
         assert process.returncode != 0
         names = [path.name for path in (clone.folder / ".mlml/checkpoints").iterdir()]
-        assert len([name for name in names if not name.startswith(".")]) == 1
+        assert len([name for name in names if not name.startswith(".") and name.endswith(".checkpoint")]) == 1
         assert ("train: interrupted; what was trained up to epoch" in said) == (number == signal.SIGINT)
     said = clone.dvc("repro", "--no-run-cache", "train")
     assert "goes on after epoch" in said
