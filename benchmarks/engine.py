@@ -20,6 +20,7 @@ from torch import Tensor
 from benchmarks import peers
 from benchmarks.prepare import source_of
 from mlml import engine, methods
+from mlml.determinism import seed_everything
 from mlml.images import open_images
 from mlml.inputs import Examples, on_device, stream
 from mlml.labels import PRESENT
@@ -34,6 +35,19 @@ from mlml.training import train_epoch
 Work = Callable[[], int]
 
 
+def undetermined(work: Work) -> Work:
+    """The same with torch's usual algorithms, whose results may differ from one time to the next."""
+
+    def whole() -> int:
+        torch.use_deterministic_algorithms(False)
+        try:
+            return work()
+        finally:
+            seed_everything(0)
+
+    return whole
+
+
 class Setup:
     """What all contestants train: a classifier by the paper's method, on image files.
 
@@ -44,6 +58,7 @@ class Setup:
 
     def __init__(self, paths: list[Path], size: int, recipe: Recipe, classes: int, device: torch.device, folder: Path):
         self.paths, self.size, self.recipe, self.device = paths, size, recipe, device
+        seed_everything(0)  # a run's algorithms are those whose results can be repeated
         source = source_of(lambda row: paths[row].read_bytes(), len(paths))
         self.stored = {}
         for storage in ("encoded", "rows"):
@@ -78,7 +93,9 @@ class Setup:
             loop = on_device(loop, self.device)
             found["device"] = self.reads(loop)
         found |= {"model": self.steps, "loop": self.loop(loop)}
-        found["peers loop"] = peers.trains(batches, self.recipe.backbone, self.labels.shape[1], self.device)
+        found["peers loop"] = undetermined(
+            peers.trains(batches, self.recipe.backbone, self.labels.shape[1], self.device)
+        )
         return {name: self.waited(work) for name, work in found.items()}
 
     def reads(self, examples: Examples) -> Work:
@@ -100,8 +117,8 @@ class Setup:
         count = -(-len(self.paths) // size)
         self.model.train()
         for _ in range(count):
-            loss = self.method(self.model(images), batch, 1)
             self.run.optimizer.zero_grad()
+            loss = self.method(self.model(images), batch, 1)
             loss.backward()
             self.run.optimizer.step()
         return count * size

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from mlml import batch_norm, engine, methods, weights
+from mlml import batch_norm, engine, methods, parallel, weights
+from mlml.batches import smallest
 from mlml.checkpoint import Checkpoint
 from mlml.determinism import seed_everything
 from mlml.history import Best, Epoch
@@ -18,6 +19,7 @@ from mlml.labels import Labels
 from mlml.memory import enough_memory
 from mlml.model import Classifier, LinearProbe, Model, check_size
 from mlml.recipe import Recipe, Run
+from mlml.settings import Setting
 from mlml.table import Table
 from mlml.training import fit
 from mlml.trajectories import Recorder
@@ -75,13 +77,14 @@ def train(
     device = device_for(axes.device)
     seed_everything(axes.seed)
     classifier = Classifier(recipe.backbone, len(table.classes))
-    check_size(classifier, images.size)
-    weights.load_backbone(classifier, recipe.weights)
     training = examples(images, table, "train")._replace(labels=observed)
     validation = examples(images, table, "validation")
+    check_size(classifier, images.size, not recipe.linear_probe and _alone(len(training.rows), recipe))
+    weights.load_backbone(classifier, recipe.weights)
     chosen = _engine(recipe, device, classifier, images, len(training.rows), len(validation.rows))
     classifier.to(device)
-    known = methods.TrainLabels(torch.from_numpy(observed), recipe.prior, recipe.epochs)
+    sampled = Setting.parse(axes.setting).sampled
+    known = methods.TrainLabels(torch.from_numpy(observed), recipe.prior, recipe.epochs, sampled)
     n, width = observed.shape
     less = (
         f"a batch has up to {recipe.batch_size} images of {images.size} x {images.size} pixels, "
@@ -90,6 +93,8 @@ def train(
     )
     with enough_memory(less):
         method = methods.build(axes.method, known, options).to(device)
+        for note in method.notes:
+            print(f"method: {axes.method}, {note}", flush=True)
         recorder = Recorder(n, width, axes.seed, method, device)
         if chosen.inputs == "device":
             training, validation = on_device(training, device), on_device(validation, device)
@@ -99,6 +104,12 @@ def train(
             model, recipe = LinearProbe(classifier), recipe.model_copy(update={"flip": False})
         best = fit(model, method, training, validation, recipe, axes.seed, recorder, on_epoch, checkpoint)
     return Trained(classifier, best, recorder, chosen)
+
+
+def _alone(n: int, recipe: Recipe) -> bool:
+    """Whether a batch, or what batch normalisation sees of it, has a single image."""
+    parts = 1 if recipe.sync_batch_norm else parallel.processes()
+    return n > 0 and smallest(n, recipe.batch_size) // parts <= 1
 
 
 def _engine(

@@ -1,5 +1,6 @@
 """The classifier: a timm backbone and one linear layer, from uint8 images to logits."""
 
+import copy
 from collections.abc import Callable
 from typing import Literal
 
@@ -110,15 +111,20 @@ Model = Classifier | LinearProbe
 
 
 @torch.inference_mode()
-def check_size(model: Classifier, size: int) -> None:
+def check_size(model: Classifier, size: int, alone: bool = False) -> None:
     """See whether the model takes images of this size, before anything long begins.
+
+    Args:
+        alone: whether it is to be trained on batches of one image, too, which batch normalisation does not take where
+            it sees one pixel of each.
 
     Raises:
         ValueError: it does not; says what may be changed.
     """
     training = model.training
+    image = torch.zeros(1, size, size, 3, dtype=torch.uint8, device=model.device)
     try:
-        model.eval()(torch.zeros(1, size, size, 3, dtype=torch.uint8, device=model.mean.device))
+        model.eval()(image)
     except (RuntimeError, AssertionError, ValueError) as error:
         raise ValueError(
             f"train.backbone: {model.name!r} does not take {size} x {size} images ({str(error).splitlines()[0]}); "
@@ -126,3 +132,11 @@ def check_size(model: Classifier, size: int) -> None:
         ) from None
     finally:
         model.train(training)
+    if alone:
+        try:
+            copy.deepcopy(model).train()(image)  # a copy: it changes the running statistics
+        except ValueError as error:
+            raise ValueError(
+                f"train.batch_size: with it a batch has one image, on which {model.name!r} cannot be trained at "
+                f"{size} x {size} ({str(error).splitlines()[0]}); another one leaves no image alone"
+            ) from None

@@ -165,13 +165,14 @@ class PseudoLabel(Method):
         observed = train.observed
         if not (observed != UNKNOWN).any():
             raise ValueError("no label of the training set is observed; at least one is needed")
-        if update and end_epoch < start_epoch + 2:
+        if update and not update_every_epoch and end_epoch < start_epoch + 2:
             raise ValueError(
                 f"end_epoch: {end_epoch} is not allowed; no epoch e has {start_epoch} < e < {end_epoch}; "
                 "update: false is the ablation without updates"
             )
         if imbalance is False and (c1 is not None or c2 is not None):
-            raise ValueError("imbalance: False is not allowed; c1 and c2 are set, it would set them to 1")
+            given = " and ".join(name for name, value in (("c1", c1), ("c2", c2)) if value is not None)
+            raise ValueError(f"imbalance: False is not allowed with {given}: it sets both to 1")
         self.alpha, self.beta = alpha, beta
         self.threshold, self.threshold_mode = threshold, threshold_mode
         self.window = range(start_epoch + 1, end_epoch)
@@ -187,7 +188,13 @@ class PseudoLabel(Method):
         self.stack: Tensor
         self.filled: Tensor
         self.unknown: Tensor
-        self.register_buffer("pseudo", initial_pseudo_labels(observed, expected_positives(train)))
+        expected = expected_positives(train)
+        curriculum = "weights of eq. fina" if self.weighted else "observed and unknown labels weigh alike"
+        self.notes = (f"C1 {self.c1:.3g}, C2 {self.c2:.3g}, K {expected:.3g}, {curriculum}",)
+        first = 1 if update_every_epoch else start_epoch + 1
+        if update and first >= train.epochs:
+            self.notes += (f"no pseudo label is updated: it would be after epoch {first} of {train.epochs}",)
+        self.register_buffer("pseudo", initial_pseudo_labels(observed, expected))
         self.register_buffer("unknown", observed == UNKNOWN, persistent=False)
         self.register_buffer("stack", torch.zeros(min(stack_size, train.epochs) if update else 0, *observed.shape))
         self.register_buffer("filled", torch.zeros((), dtype=torch.int64))

@@ -40,6 +40,11 @@ class Setting:
         if not valid:
             raise ValueError(f"no setting {self.kind!r} with rate {self.rate}: {_HELP}")
 
+    @property
+    def sampled(self) -> bool | None:
+        """Whether the observed labels are a sample of all labels; None: as somebody made them."""
+        return None if self.kind == "as_is" else self.kind in ("fol", "pol")
+
     @classmethod
     def parse(cls, text: str) -> "Setting":
         """The setting of this name.

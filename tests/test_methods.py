@@ -158,12 +158,12 @@ def test_a_batch_leaves_the_state_of_other_images_alone(name: str, labels: Tenso
     method = build(name, labels)
     train(method, labels, 5)
     before = {key: value.detach().clone() for key, value in method.state_dict().items()}
-    rows = [0, len(labels) - 1][: len(labels)]
-    others = [row for row in range(len(labels)) if row not in rows]
+    rows, others = [0], [*range(1, len(labels))]
     method(random_logits(labels[rows], 0).requires_grad_(), batch(labels, rows), 6).backward()
     for key, value in method.state_dict().items():
-        per_image = value.shape == labels.shape
-        assert torch.equal(value[others], before[key][others]) if per_image else torch.equal(value, before[key])
+        if value.shape[-2:] == labels.shape:
+            value, before[key] = value[..., others, :], before[key][..., others, :]
+        assert torch.equal(value, before[key])
     assert all(index.tolist() == rows for _, index, _ in moved(method))
 
 
@@ -198,12 +198,18 @@ def test_float64(name: str, labels: Tensor) -> None:
 
 # Some terms of role and gr take the prediction as a constant: their tests compare the gradient with the formula.
 @pytest.mark.parametrize("name", sorted(set(methods.names()) - {"role", "gr"}))
-@pytest.mark.parametrize("setting", ["pol", "mixed", "one class"])
-def test_gradcheck(name: str, setting: str) -> None:
-    labels = torch.tensor(SETTINGS[setting])
+@pytest.mark.parametrize("before", [0, 6])
+@every_setting
+def test_gradcheck(name: str, before: int, labels: Tensor) -> None:
+    """At the start, and when pseudo labels and soft negatives have been chosen."""
+
+    def loss(x: Tensor) -> Tensor:
+        method = build(name, labels)  # anew, as some change their state in a step
+        train(method, labels, before)
+        return method.double()(x, batch(labels), before + 1)
+
     x = random_logits(labels).double().requires_grad_()
-    # A method anew in each call, as some change their state in a step.
-    assert torch.autograd.gradcheck(lambda y: build(name, labels).double()(y, batch(labels), 3), x, fast_mode=True)
+    assert torch.autograd.gradcheck(loss, x, fast_mode=True)
 
 
 def options(name: str) -> dict[str, object]:
@@ -229,6 +235,41 @@ def test_params_file_lists_the_options_with_their_defaults(name: str) -> None:
 
 def test_params_file_lists_the_methods_there_are() -> None:
     assert sorted(yaml.safe_load((ROOT / "params.yaml").read_text())["methods"]) == methods.names()
+
+
+@pytest.mark.parametrize("name", ["bce", "bce_ls", "partial_bce"])
+def test_what_learns_of_observed_labels_alone_says_that_none_is_absent(name: str) -> None:
+    (note,) = build(name, torch.tensor(SETTINGS["spl"])).notes
+    assert note == "no label is observed to be absent: it learns that all are present"
+    assert build(name, torch.tensor(SETTINGS["pol"])).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "epochs", "note"),
+    [
+        ("pseudo_label", 4, "no pseudo label is updated: it would be after epoch 4 of 4"),
+        ("em_apl", 5, "no soft negatives: they would be chosen after epoch 5 of 5"),
+    ],
+)
+def test_a_schedule_that_the_run_is_too_short_for_is_said(name: str, epochs: int, note: str) -> None:
+    labels = torch.tensor(SETTINGS["pol"], dtype=torch.int8)
+    for more, said in ((0, True), (1, False)):
+        assert (note in methods.build(name, TrainLabels(labels, 1.5, epochs + more)).notes) == said
+
+
+@pytest.mark.parametrize("sampled", [True, False])
+def test_how_the_labels_were_observed_counts_more_than_what_they_look_like(sampled: bool) -> None:
+    """Of four classes of which half are present, a share under `pol` has more positives or more negatives by chance."""
+    few, many = torch.tensor([[1, 0, 0], [-1, 0, 0]]), torch.tensor([[1, 0, 0], [1, -1, 0]])
+    for labels in (few, many):
+        train = TrainLabels(labels.to(torch.int8), 1.5, sampled=sampled)
+        assert train.all_sampled() == sampled
+        assert (train.estimated_positives() is not None) == sampled
+        method = methods.build("pseudo_label", train)
+        assert isinstance(method, PseudoLabel)
+        assert method.weighted == sampled
+        assert method.notes[0].endswith("weights of eq. fina" if sampled else "observed and unknown labels weigh alike")
+    assert [TrainLabels(labels).all_sampled() for labels in (few, many)] == [True, False]
 
 
 def test_unknown_method_and_option() -> None:

@@ -281,6 +281,11 @@ def test_other_special_cases() -> None:
             loss_of("splc", MIXED, x, 9, threshold=1.5, margin=0.0),
             loss_of("focal", MIXED, x, alpha_pos=1 / 4, alpha_neg=1 / 4),
         ),
+        # and with the margin that moves the logits of positives
+        (
+            loss_of("splc", MIXED, x, 9, threshold=1.5),
+            loss_of("focal", MIXED, x - torch.from_numpy(1.0 * (MIXED == 1)), alpha_pos=1 / 4, alpha_neg=1 / 4),
+        ),
         # equal exponents, no margin: the focal loss
         (
             loss_of("asl", MIXED, x, gamma_pos=2.0, gamma_neg=2.0, margin=0.0),

@@ -43,7 +43,7 @@ def oracle(f: np.ndarray, g: np.ndarray, observed: np.ndarray, k: float) -> floa
     return total / 2
 
 
-@given(labels, st.integers(0, 2**31), st.floats(0.1, 5))
+@given(labels, st.integers(0, 2**31), st.floats(0.1, 1))
 def test_loss_equals_the_formula(observed: np.ndarray, seed: int, k: float) -> None:
     random = np.random.RandomState(seed)
     x, g = 2 * random.randn(*observed.shape), 2 * random.randn(*observed.shape)
@@ -106,6 +106,11 @@ def test_initial_estimate() -> None:
 )
 def test_k(observed: np.ndarray, k: float | None, prior: float | None, expected: float) -> None:
     assert build(observed, prior, k=k).k == pytest.approx(expected)
+
+
+def test_more_positives_than_classes() -> None:
+    with pytest.raises(ValueError, match=r"^methods\.role: k: 5 is not allowed; there are 4 classes$"):
+        build(MIXED, k=5.0)
 
 
 def test_without_a_number_of_positives_it_says_what_to_do() -> None:

@@ -51,6 +51,19 @@ def test_backbones_of_several_families(name: str) -> None:
         assert model.eval()(images()).shape == (2, 3)
 
 
+def test_a_batch_of_one_image_that_cannot_be_normalised_is_said_before_training() -> None:
+    model = Classifier("resnet10t", 3)
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    with pytest.raises(
+        ValueError,
+        match=r"train\.batch_size: with it a batch has one image, on which 'resnet10t' cannot be trained at 32",
+    ):
+        check_size(model, 32, alone=True)
+    check_size(model, 32)
+    check_size(model, 64, alone=True)
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
 @pytest.mark.parametrize("suffix", [".safetensors", ".pth"])
 def test_weights_from_a_file(tmp_path: Path, suffix: str) -> None:
     state = timm.create_model(NAME, num_classes=7).state_dict()  # as published: with a layer for other classes

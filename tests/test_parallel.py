@@ -66,7 +66,7 @@ def test_two_processes_train_as_one(name: str, found: list[dict[str, dict[str, t
 
 @pytest.mark.xdist_group("ranks")
 def test_two_processes_train_as_one_by_adam(found: list[dict[str, dict[str, torch.Tensor]]]) -> None:
-    """With the run's own optimizers. A few weights, of channels that are 0, have gradients that are nothing but rounding.
+    """With the run's own optimizers. Some weights, of channels that are 0, have gradients of nothing but rounding.
 
     Adam makes whole steps of those; what they lead to is the same.
     """

@@ -291,7 +291,7 @@ def test_nothing_observed_is_refused() -> None:
     ("options", "line"),
     [
         ({"start_epoch": 7}, "methods.pseudo_label: end_epoch: 7 is not allowed; no epoch e has 7 < e < 7"),
-        ({"imbalance": False, "c1": 0.2}, "methods.pseudo_label: imbalance: False is not allowed; c1 and c2 are set"),
+        ({"imbalance": False, "c1": 0.2}, "methods.pseudo_label: imbalance: False is not allowed with c1: it sets"),
     ],
 )
 def test_options_that_contradict_each_other(options: dict[str, object], line: str) -> None:

@@ -34,18 +34,22 @@ class TrainLabels(NamedTuple):
         observed: int8 [n, L], the observed labels of the whole training set.
         prior: expected number of present labels an image, if it is known.
         epochs: how many epochs the run has (T_e in the paper).
+        sampled: whether the observed labels are a sample of all labels, if it is known.
     """
 
     observed: Tensor
     prior: float | None = None
     epochs: int = 10
+    sampled: bool | None = None
 
     def all_sampled(self) -> bool:
-        """Whether the observed labels can be a sample of all labels (FOL, POL), not of the present ones (PPL, SPL).
+        """Whether the observed labels are a sample of all labels (FOL, POL), not of the present ones (PPL, SPL).
 
-        They cannot be where some are unknown and fewer negatives than positives are observed: most labels are absent.
-        A few negatives that somebody noted among the positives make no sample of all labels.
+        Where that is not known, they cannot be if some are unknown and fewer negatives than positives are observed:
+        most labels are absent. A few negatives that somebody noted among the positives make no sample of all labels.
         """
+        if self.sampled is not None:
+            return self.sampled
         positives, negatives = (int((self.observed == value).count_nonzero()) for value in (PRESENT, ABSENT))
         return positives + negatives == self.observed.numel() or negatives >= max(positives, 1)
 
@@ -74,6 +78,9 @@ class Method(nn.Module):
 
     lr_scale: float = 1.0
     """The method's own parameters train at this multiple of the learning rate."""
+
+    notes: tuple[str, ...] = ()
+    """What a user should know of this run before it begins: what was chosen, or what cannot work."""
 
     wants_predictions: bool = False
     """Whether `end_epoch` needs the predictions of the epoch; the loop then keeps them."""
@@ -107,26 +114,32 @@ class Method(nn.Module):
 
 
 class _Stateless(Method):
-    def __init__(self, loss: Callable[..., Tensor], takes_epoch: bool, options: dict[str, Any]) -> None:
+    def __init__(self, loss: Callable[..., Tensor], takes_epoch: bool, options: dict[str, Any], note: str) -> None:
         super().__init__()
         self.loss, self.takes_epoch, self.options = loss, takes_epoch, options
+        self.notes = (note,) if note else ()
 
     def forward(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
         more = {"epoch": epoch} if self.takes_epoch else {}
         return self.loss(logits, batch.observed, **more, **self.options)
 
 
-def stateless(loss: Callable[..., Tensor]) -> Callable[..., Method]:
+NO_ABSENT = "no label is observed to be absent: it learns that all are present"
+
+
+def stateless(loss: Callable[..., Tensor], needs_absent: bool = False) -> Callable[..., Method]:
     """Lift a loss without state to a method.
 
     Args:
         loss: a function of logits, float [b, L], and observed labels, int8 [b, L]; also of the epoch, from 1, if it
             has an argument `epoch`. Its keyword-only arguments are the method's options.
+        needs_absent: whether only observed labels speak for absence; where there are none, that is noted.
     """
     parameters = inspect.signature(loss).parameters
 
     def method(train: TrainLabels, **options: Any) -> Method:
-        return _Stateless(loss, "epoch" in parameters, options)
+        lacking = needs_absent and not (train.observed == ABSENT).any()
+        return _Stateless(loss, "epoch" in parameters, options, NO_ABSENT if lacking else "")
 
     return _with_options(method, parameters.values())
 

@@ -3,4 +3,4 @@
 from mlml.losses import observed_bce
 from mlml.methods.base import stateless
 
-method = stateless(observed_bce)
+method = stateless(observed_bce, needs_absent=True)

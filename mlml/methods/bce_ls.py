@@ -28,4 +28,4 @@ def smoothed_bce(logits: Tensor, observed: Tensor, *, smoothing: Annotated[float
     return mean_where(cross_entropy(logits, target), observed != UNKNOWN).mean()
 
 
-method = stateless(smoothed_bce)
+method = stateless(smoothed_bce, needs_absent=True)

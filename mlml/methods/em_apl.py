@@ -46,6 +46,8 @@ class EntropyPseudoLabels(Method):
     ) -> None:
         super().__init__()
         self.alpha, self.beta, self.warmup = alpha, beta, warmup
+        if warmup >= train.epochs:
+            self.notes = (f"no soft negatives: they would be chosen after epoch {warmup} of {train.epochs}",)
         self.unknown: Tensor
         self.soft: Tensor
         self.score: Tensor

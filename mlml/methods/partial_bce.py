@@ -4,11 +4,11 @@ from torch import Tensor
 
 from mlml.labels import UNKNOWN
 from mlml.losses import bce
-from mlml.methods.base import Positive, stateless
+from mlml.methods.base import NonNegative, Positive, stateless
 
 
 def partial_bce(
-    logits: Tensor, observed: Tensor, *, alpha: float = -4.45, beta: float = 5.45, gamma: Positive = 1.0
+    logits: Tensor, observed: Tensor, *, alpha: float = -4.45, beta: NonNegative = 5.45, gamma: Positive = 1.0
 ) -> Tensor:
     """g(s)/L * sum of the binary cross entropy over an image's observed labels, mean over the batch.
 
@@ -28,4 +28,4 @@ def partial_bce(
     return (weight * (seen * bce(logits, observed)).mean(1)).mean()
 
 
-method = stateless(partial_bce)
+method = stateless(partial_bce, needs_absent=True)

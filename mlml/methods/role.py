@@ -38,6 +38,8 @@ class Role(Method):
                 "labels an image cannot be estimated: set k or train.prior"
             )
         self.k, self.lr_scale = known[0], lr_scale
+        if k is not None and k > train.observed.shape[1]:
+            raise ValueError(f"k: {k:g} is not allowed; there are {train.observed.shape[1]} classes")
         self.observed: Tensor
         self.register_buffer("observed", train.observed, persistent=False)
         g = (2 * torch.rand(train.observed.shape) - 1) * logit(0.6)
