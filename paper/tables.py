@@ -2,9 +2,11 @@
 
 ``python -m paper.tables RESULTS.csv --update docs/results.md photos``
 
-A method has one row, with the learning rate and batch size that win on validation (`mlml.selection`); with options that
-are not its defaults, or another parameter than most of its runs, it has another. A cell is the mean test mAP over the
-seeds, with the sample standard deviation.
+A method has one row, and another with options that are not its defaults, or another parameter than most of its runs.
+Its learning rate and batch size are those that win on validation (`mlml.selection`): one choice for the settings in
+which the observed labels are a sample of all, and one for those in which they are present labels alone, which not every
+method can learn from; or, as in the paper, one for each setting. A cell is the mean test mAP over the seeds, with the
+sample standard deviation.
 """
 
 import argparse
@@ -23,15 +25,15 @@ OPTIONS = "method.options"
 CHOSEN = ("train.lr", "train.batch_size")  # the paper's grid
 
 
-def wide(runs: pd.DataFrame, metric: str = "mAP") -> tuple[pd.DataFrame, list[str]]:
+def wide(runs: pd.DataFrame, metric: str = "mAP", each_setting: bool = False) -> tuple[pd.DataFrame, list[str]]:
     """The table, and what to know about it.
 
-    A method's hyper-parameters are chosen once for all settings, on those settings and seeds that all of its candidates
-    were run in.
+    A choice is made on those settings and seeds that all of a method's candidates were run in.
 
     Args:
         runs: one row a run, of one data set.
         metric: "mAP" (test) or "validation_mAP".
+        each_setting: whether there is a choice for each setting, not for each kind.
 
     Returns:
         one row a method, the best in the last column first, and a column a setting, most labels first; cells are
@@ -45,7 +47,8 @@ def wide(runs: pd.DataFrame, metric: str = "mAP") -> tuple[pd.DataFrame, list[st
         raise ValueError(f"runs of several data sets: {', '.join(sorted(done['dataset'].unique()))}")
     done["method"] = _labels(done, [name for name in parameters if name not in (*CHOSEN, "corrupt.seed")])
     chosen, notes = [], []
-    for _, own in done.groupby("method"):
+    together = done["setting"] if each_setting else done["setting"].map(_kind)
+    for _, own in done.groupby([done["method"], together]):
         varied = [name for name in CHOSEN if name in own and own[name].nunique(dropna=False) > 1]
         if varied:
             choice = select(_shared(own, varied), over_settings=True)
@@ -88,6 +91,10 @@ def _cell(scores: pd.Series) -> str:
     return f"{mean:.1f}" if count == 1 else f"{mean:.1f} ± {spread:.1f}"
 
 
+def _kind(name: str) -> str:
+    return str(Setting.parse(name).sampled)
+
+
 def _strength(name: str) -> tuple[int, float]:
     """fol first, then pol, ppl and spl, more labels before fewer."""
     setting = Setting.parse(name)
@@ -105,11 +112,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m paper.tables", description=__doc__.partition("\n\n")[0])
     parser.add_argument("results", type=Path, nargs="+", metavar="RESULTS.csv")
     parser.add_argument("--validation", action="store_true", help="validation mAP instead of test mAP")
+    parser.add_argument("--each-setting", action="store_true", help="a learning rate for each setting")
     parser.add_argument("--update", nargs=2, metavar=("PAGE", "PART"), help="put the table between the marks of PART")
     arguments = parser.parse_args()
     try:
         runs = pd.concat([pd.read_csv(file) for file in arguments.results])
-        table, notes = wide(runs, "validation_mAP" if arguments.validation else "mAP")
+        table, notes = wide(runs, "validation_mAP" if arguments.validation else "mAP", arguments.each_setting)
         text = markdown(table)
         print(text) if arguments.update is None else marks.update(Path(arguments.update[0]), arguments.update[1], text)
     except (ValueError, OSError) as error:
