@@ -1,5 +1,6 @@
 """An interrupted run goes on, and ends as if it had not been interrupted: to the bit."""
 
+import multiprocessing
 import random
 import signal
 import subprocess
@@ -33,13 +34,13 @@ class Stop(Exception):
 
 
 def fit(
-    name: str, folder: Path, kept: Checkpoint | None = None, stop: int = 0, linear_init: int = 0
+    name: str, folder: Path, kept: Checkpoint | None = None, stop: int = 0, linear_init: int = 0, epochs: int = 4
 ) -> tuple[Best, list[Epoch], dict[str, torch.Tensor], bytes]:
     """A run as the stage starts it; it ends with `Stop` in the epoch after `stop`."""
     seed_everything(3)
     train, validation = data()
     observed = np.where(np.random.RandomState(1).rand(*train.labels.shape) < 0.4, 0, train.labels).astype(np.int8)
-    plan = recipe(epochs=4, flip=True, linear_init=linear_init)
+    plan = recipe(epochs=epochs, flip=True, linear_init=linear_init)
     model = Classifier(plan.backbone, L)
     method = methods.build(name, TrainLabels(torch.from_numpy(observed), 1.2, 4), OPTIONS.get(name))
     recorder, history = Recorder(N, L, 0, method, torch.device("cpu")), []
@@ -96,6 +97,40 @@ def test_the_linear_layers_epochs_are_not_trained_again(tmp_path: Path, capsys: 
     said = capsys.readouterr().out
     assert said.startswith("goes on after epoch 1\n")
     assert "linear init" not in said
+
+
+def finish(folder: Path) -> None:
+    """A run to its end, from wherever it was."""
+    checkpoint = Checkpoint(folder, "key")
+    with checkpoint.held():
+        _, history, state, _ = fit("role", folder, checkpoint, linear_init=8, epochs=12)
+        torch.save([history, state], folder / "result")
+
+
+def test_kills_at_any_moment(tmp_path: Path) -> None:
+    """Again and again, after any time: while the linear layer is trained, in an epoch, while its file is written."""
+    start = multiprocessing.get_context("forkserver")  # which imports torch once
+    start.set_forkserver_preload(["tests.test_resume"])
+    folders = [tmp_path / name for name in ("first", "whole", "cut")]
+    for folder in folders:
+        folder.mkdir()
+    for folder in folders[:2]:  # the second time, what it imports is there
+        whole, began = start.Process(target=finish, args=[folder]), time.monotonic()
+        whole.start()
+        whole.join()
+    needed, chance, kills = time.monotonic() - began, random.Random(0), 0
+    while not (folders[2] / "result").exists():
+        run = start.Process(target=finish, args=[folders[2]])
+        run.start()
+        run.join(needed * (chance.uniform(0.3, 1) if kills < 7 else 600))
+        if run.is_alive():
+            run.kill()
+            kills += 1
+        run.join()
+    assert kills > 0
+    (history, expected), (again, found) = (torch.load(folder / "result", weights_only=False) for folder in folders[1:])
+    assert again == history
+    assert all(torch.equal(value, expected[name]) for name, value in found.items())
 
 
 def test_out_of_memory_says_what_needs_less() -> None:
