@@ -101,7 +101,10 @@ def markdown(table: pd.DataFrame) -> str:
     """The table of `select` as Markdown."""
     shown = table.drop(columns=["edge", "incomplete"])
     scores = ("validation_mAP", "mAP", "lead")
-    rows = ([f"{row[name]:.2f}" if name in scores else row[name] for name in shown] for row in shown.to_dict("records"))
+    rows = (
+        [f"{row[name]:.2f}" if name in scores else "" if pd.isna(row[name]) else row[name] for name in shown]
+        for row in shown.to_dict("records")
+    )
     return pipe_table(shown, rows, list(shown).index("candidates"))
 
 

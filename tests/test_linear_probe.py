@@ -107,6 +107,13 @@ def test_every_method(name: str) -> None:
     assert all(value.isfinite().all() for value in trained.classifier.state_dict().values())
 
 
+def test_batches_of_one_image() -> None:
+    """A linear layer takes them; batch normalisation of one pixel does not, which is said before anything begins."""
+    with pytest.raises(ValueError, match=r"train\.batch_size: with it a batch has one image, on which 'test_resnet'"):
+        train(recipe(batch_size=1))
+    assert train(recipe(linear_probe=True, batch_size=1, epochs=1)).best.epoch == 1
+
+
 def test_features_are_kept_for_the_next_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     kept, (given, validation) = Features(), data()

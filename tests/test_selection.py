@@ -88,6 +88,7 @@ def test_a_default_is_a_candidate_and_single_runs_have_none() -> None:
     table = select(rows)
     assert table[LR].isna().tolist() == [True]
     assert SIZE not in table
+    assert "nan" not in markdown(table)
     alone = select(grid({(1e-3, 16): 50}))
     assert alone["candidates"].tolist() == [1]
     assert remarks(alone) == []
