@@ -130,8 +130,8 @@ def run_all(jobs: list[Job], data: Path, at_a_time: int, results: Path) -> int:
         writer = csv.DictWriter(file, [*KEYS, *FOUND], lineterminator="\n")
         if new:
             writer.writeheader()
-        waiting = [pool.submit(_work, job, data) for job in jobs]
         try:
+            waiting = [pool.submit(_work, job, data) for job in jobs]
             for number, finished in enumerate(as_completed(waiting), 1):
                 job, found = finished.result()
                 about = f"{number}/{len(jobs)} {' '.join(filter(None, job.key[:5]))}"

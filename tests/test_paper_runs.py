@@ -2,12 +2,14 @@
 
 import multiprocessing
 import os
-import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from mlml import methods, table
@@ -121,27 +123,19 @@ def test_rows_that_are_there_are_not_run_again_and_failures_are_told(
         runs.done(results)
 
 
-def test_a_stopped_command_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_command_leaves_no_process(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "labels.csv")  # whoever reads it waits for ever
-    monkeypatch.setattr("sys.argv", ["runs", str(tmp_path / "runs.csv"), "-S", "seed=0", "--data", str(tmp_path)])
-    before, children = signal.getsignal(signal.SIGTERM), []
-
-    def stop() -> None:
-        while not (found := multiprocessing.active_children()):
-            time.sleep(0.01)
-        children.extend(found)
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
-
-    threading.Thread(target=stop, daemon=True).start()
-    try:
-        with pytest.raises(SystemExit, match="runs: stopped; what is done is kept"):
-            runs.main()
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert len(children) == 1
-    for child in children:
-        child.join(30)
-        assert child.exitcode == -signal.SIGTERM
+    words = [sys.executable, "-m", "paper.runs", str(tmp_path / "runs.csv"), "-S", "seed=0", "--data", str(tmp_path)]
+    with (
+        subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process,
+        open(tmp_path / "labels.csv", "wb"),  # which waits for the reader
+    ):
+        children = psutil.Process(process.pid).children(True)
+        process.terminate()
+        said = process.communicate()[1]
+    assert "runs: stopped; what is done is kept" in said
+    assert children
+    assert psutil.wait_procs(children, timeout=60)[1] == []
 
 
 def test_a_killed_process_ends_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ STAGE = ["-m", "stages.train", "data/images", "data/labels.csv", "data/observed.
 CHANGES = {
     "method": "pseudo_label",
     "train.backbone": "test_resnet",
-    "train.epochs": 8,
+    "train.epochs": 20,
     "train.sync_batch_norm": False,
     "processes": 2,
 }
@@ -146,7 +146,7 @@ def test_a_process_dies_and_the_run_goes_on_to_the_same_end(tmp_path: Path) -> N
                     break
             children = psutil.Process(process.pid).children(True)
             started = [child for child in children if "stages.train" in child.cmdline()]
-            assert len(started) == 3
+            assert len(started) == 3, process.stdout.read()
             (victim,) = (child for child in started if child.environ().get("RANK") == rank)
             victim.send_signal(signal.SIGKILL)
             said = process.stdout.read()
