@@ -119,10 +119,11 @@ def test_kills_at_any_moment(tmp_path: Path) -> None:
         whole.start()
         whole.join()
     needed, chance, kills = time.monotonic() - began, random.Random(0), 0
+    waits = [needed * (part + chance.random()) / 8 for part in range(8)]
     while not (folders[2] / "result").exists():
         run = start.Process(target=finish, args=[folders[2]])
         run.start()
-        run.join(needed * (chance.uniform(0.3, 1) if kills < 7 else 600))
+        run.join(waits.pop(0) if waits else 600)
         if run.is_alive():
             run.kill()
             kills += 1
