@@ -93,26 +93,30 @@ class Checkpoint:
         Ctrl-C gives up what is still being written after `PATIENCE`: the epoch before is kept.
 
         Raises:
-            OSError: another process has this run; or the run's own, which then says what is kept, too.
+            OSError: another process has this run; or the run's own, which then says what is kept, if anything is.
             KeyboardInterrupt: says what is kept.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        lock = self.path.with_suffix(".lock")
+        file = self.path.with_suffix(".lock")
+        lock = filelock.FileLock(file, timeout=0)
         try:
-            with filelock.FileLock(lock, timeout=0):
-                try:
-                    yield
-                finally:
-                    lock.unlink(missing_ok=True)
+            lock.acquire()
         except filelock.Timeout:
-            raise OSError(f"{lock}: another process trains this very run; wait for it, or end it") from None
+            raise OSError(f"{file}: another process trains this very run; wait for it, or end it") from None
+        try:
+            yield
         except KeyboardInterrupt:
             if self._writing is not None and wait([self._writing], PATIENCE).not_done:
                 self._given_up.set()
                 wait([self._writing])
             raise KeyboardInterrupt(self.kept()) from None
         except OSError as error:
-            raise error if self.kept() in str(error) else OSError(f"{error}; {self.kept()}") from error
+            if self.epoch is None or self.kept() in str(error):
+                raise
+            raise OSError(f"{error}; {self.kept()}") from error
+        finally:
+            file.unlink(missing_ok=True)  # while it is locked, so that it is no other's
+            lock.release()
 
     def kept(self) -> str:
         """What a run that ends here leaves, and what to do, for a message."""

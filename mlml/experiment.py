@@ -74,7 +74,7 @@ def train(
         FloatingPointError, OSError: see `mlml.training.fit`.
         MemoryError: a batch does not fit; says what needs less.
     """
-    device = device_for(axes.device)
+    sampled, device = Setting.parse(axes.setting).sampled, device_for(axes.device)
     seed_everything(axes.seed)
     classifier = Classifier(recipe.backbone, len(table.classes))
     training = examples(images, table, "train")._replace(labels=observed)
@@ -83,7 +83,6 @@ def train(
     weights.load_backbone(classifier, recipe.weights)
     chosen = _engine(recipe, device, classifier, images, len(training.rows), len(validation.rows))
     classifier.to(device)
-    sampled = Setting.parse(axes.setting).sampled
     known = methods.TrainLabels(torch.from_numpy(observed), recipe.prior, recipe.epochs, sampled)
     n, width = observed.shape
     less = (

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from mlml.params import Section, parse
-from mlml.settings import Setting
 
 
 class Engine(Section):
@@ -71,18 +70,13 @@ class Run(Section):
         method: one of `mlml.methods.names()`.
         seed: of training.
         device: see `mlml.inference.device_for`.
-        setting: how the observed labels came about; "as_is": nothing is known.
+        setting: how the observed labels came about, see `mlml.settings.Setting`; "as_is": nothing is known.
     """
 
     method: str
     seed: Annotated[int, Field(ge=0, lt=2**32)]
     device: str
     setting: str = "as_is"
-
-    @field_validator("setting")
-    @classmethod
-    def _known(cls, value: str) -> str:
-        return str(Setting.parse(value))
 
 
 def resolve(dataset: Mapping[str, Any] | None, train: Mapping[str, Any] | None, file: str) -> Recipe:

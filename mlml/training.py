@@ -59,6 +59,7 @@ def fit(
     run = RunState(model, method, Optimizer(model.parameters(), method, recipe.lr), random, recorder)
     if not _taken_up(run, checkpoint, on_epoch) and recipe.linear_init and isinstance(model, Classifier):
         train_head(model, method, train, validation, recipe, random)
+        # Anew: that of the linear layer has taken over the method's own numbers.
         run.optimizer = Optimizer(model.parameters(), method, recipe.lr)
         _put_aside(run, checkpoint)
     kept = torch.empty(train.labels.shape, device=device) if method.wants_predictions else None

@@ -25,7 +25,7 @@ def main(
         if tuple(about["classes"]) != labels.classes:
             raise ValueError(f"{weights_file} was trained on other classes than {labels_file} has: run `dvc repro`")
         test = inputs.examples(images.open_images(images_folder), labels, "test")
-        seed_everything(0)
+        seed_everything(0)  # for the algorithms of the training
         engine.use_again(about["engine"], classifier)
         with enough_memory("device: cpu, or a smaller prepare.image_size or train.backbone needs less of a GPU's"):
             logits = inference.predict(classifier.to(device), test)

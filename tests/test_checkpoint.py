@@ -164,6 +164,11 @@ def test_a_run_that_cannot_write_its_results_says_what_is_kept(checkpoint: Check
         end(checkpoint, 4, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "history"))
 
 
+def test_a_fault_before_anything_is_kept_stays_what_it_is(checkpoint: Checkpoint) -> None:
+    with pytest.raises(ConnectionError, match=r"^no weights from the hub$"), checkpoint.held():
+        raise ConnectionError("no weights from the hub")
+
+
 def test_the_linear_layer_alone_is_kept_too(checkpoint: Checkpoint) -> None:
     saved(checkpoint, 0)
     assert checkpoint.kept() == "what was trained of the linear layer is kept; the same command goes on after it"
