@@ -26,6 +26,7 @@ lint: install
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
 
 bench: install  # BENCH="--size 224 --images FOLDER"
 	$(VENV)/bin/python -m benchmarks $(BENCH)

@@ -15,10 +15,11 @@ from benchmarks import evaluation
 from benchmarks.engine import Setup
 from benchmarks.prepare import image_files
 from benchmarks.turns import once, rate, ratio, take_turns
-from mlml.inference import device_for
-from mlml.params import parse
-from mlml.recipe import Engine, Recipe
-from mlml.threads import cores
+from mlml.core.params import parse
+from mlml.core.threads import cores
+from mlml.model.hardware import Engine
+from mlml.runtime.device import device_for
+from mlml.training.recipe import Recipe
 
 READING = [("encoded", "peers read"), ("rows", "peers read"), ("device", "peers read")]
 TRAINING = [("model", "peers loop"), ("loop", "peers loop"), ("loop", "model")]

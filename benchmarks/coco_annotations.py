@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.memory import peak
-from mlml.datasets.coco2014 import ANNOTATIONS, label_table
-from mlml.datasets.members import ZipMembers
+from mlml.datasets.archive_members import ZipMembers
+from mlml.datasets.readers.coco2014 import ANNOTATIONS, label_table
 
 # Images, those of them with an annotation, annotations, as in the official files.
 PARTS = {"train2014": (82_783, 82_081, 604_907), "val2014": (40_504, 40_137, 291_875)}

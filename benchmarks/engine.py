@@ -6,7 +6,7 @@ peers read    Pillow in worker processes (benchmarks/peers.py)
 encoded       image files decoded in threads, copied to the device
 rows          decoded images from a memory map, copied to the device
 model         steps on one batch that is on the device already: forward, loss, backward, optimizer
-loop          `mlml.training.train_epoch` as it is: reading, mirroring, steps, keeping predictions
+loop          `mlml.training.loop.train_epoch` as it is: reading, mirroring, steps, keeping predictions
 peers loop    the peers' reading, channels first, float32
 """
 
@@ -19,18 +19,19 @@ from torch import Tensor
 
 from benchmarks import peers
 from benchmarks.prepare import source_of
-from mlml import engine, methods
-from mlml.determinism import seed_everything
-from mlml.images import open_images
-from mlml.inputs import Examples, on_device, stream
+from mlml import methods
+from mlml.datasets.prepare import prepare
+from mlml.images.store import open_images
 from mlml.labels import PRESENT
 from mlml.methods import Batch
-from mlml.model import Classifier
-from mlml.optimizer import Optimizer
-from mlml.preparation import prepare
-from mlml.recipe import Recipe
-from mlml.run_state import RunState
-from mlml.training import train_epoch
+from mlml.model import hardware
+from mlml.model.classifier import Classifier
+from mlml.model.loader import Examples, on_device, stream
+from mlml.runtime.device import seed_everything
+from mlml.training.loop import train_epoch
+from mlml.training.optimizer import Optimizer
+from mlml.training.recipe import Recipe
+from mlml.training.state import RunState
 
 Work = Callable[[], int]
 
@@ -70,8 +71,8 @@ class Setup:
         self.labels = torch.from_numpy(full == PRESENT).float()
         self.model = Classifier(recipe.backbone, classes)
         pixels = size * size
-        self.chosen = engine.choose(recipe, device, self.model, 3 * pixels * len(paths), 1e12)
-        engine.use(self.chosen, self.model)
+        self.chosen = hardware.choose(recipe, device, self.model, 3 * pixels * len(paths), 1e12)
+        hardware.use(self.chosen, self.model)
         self.model.to(device)
         method = methods.build("pseudo_label", methods.TrainLabels(torch.from_numpy(self.observed), 1.5, 10))
         self.method = method.to(device)

@@ -21,8 +21,8 @@ from torchmetrics.classification import MultilabelAveragePrecision
 
 from benchmarks.memory import peak
 from benchmarks.turns import once, take_turns
+from mlml.core.threads import cores
 from mlml.metrics import average_precision
-from mlml.threads import cores
 
 PRESENT = 0.036  # of the labels, as in COCO
 PEER = "scikit-learn"

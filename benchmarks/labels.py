@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.memory import peak
-from mlml import corruption, datasets, table
+from mlml import corruption, datasets
+from mlml.labels import table
 from mlml.settings import Setting
 
 GB = 1e9

@@ -22,10 +22,10 @@ from torchvision import transforms
 from benchmarks import peers
 from benchmarks.prepare import image_files, source_of
 from benchmarks.turns import rate, ratio, take_turns
-from mlml.images import Images, open_images
-from mlml.preparation import prepare
-from mlml.resizing import accelerated
-from mlml.threads import cores
+from mlml.core.threads import cores
+from mlml.datasets.prepare import prepare
+from mlml.images.resizing import accelerated
+from mlml.images.store import Images, open_images
 
 
 def check_pixels(paths: list[Path], size: int, stored: dict[str, Images]) -> None:

@@ -24,13 +24,13 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from mlml.core.threads import cores
+from mlml.datasets.prepare import prepare
 from mlml.datasets.source import Source
-from mlml.decoding import to_row
-from mlml.images import Storage
-from mlml.preparation import prepare
-from mlml.resizing import accelerated
-from mlml.table import Table
-from mlml.threads import cores
+from mlml.images.decoding import to_row
+from mlml.images.resizing import accelerated
+from mlml.images.store import Storage
+from mlml.labels.table import Table
 
 SUFFIXES = {".jpg", ".jpeg", ".png"}
 SPAWN = multiprocessing.get_context("spawn")

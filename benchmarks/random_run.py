@@ -6,15 +6,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mlml import corruption, experiment, inference, inputs
-from mlml.checkpoint import Checkpoint
+from mlml import corruption
+from mlml.checkpoints.checkpoint import Checkpoint
 from mlml.evaluation import evaluate
-from mlml.images import ROWS, open_images
+from mlml.images.store import ROWS, open_images
 from mlml.labels import ABSENT, PRESENT
-from mlml.model import Classifier
-from mlml.recipe import Recipe, Run
+from mlml.labels.table import Table
+from mlml.model import loader, predict
+from mlml.model.classifier import Classifier
 from mlml.settings import Setting
-from mlml.table import Table
+from mlml.training import experiment
+from mlml.training.recipe import Recipe, Run
 
 CHUNK = 1000  # rows that are written at once
 PRESENTS = 8  # present labels an image, at most
@@ -90,7 +92,7 @@ def resume(work: Work) -> None:
 def score(work: Work) -> None:
     """What the stage evaluate does, after its table is read; on the training images."""
     labels = np.load(work.folder / "labels.npy")[: work.images]
-    test = inputs.Examples(open_images(work.folder), np.arange(len(labels)), labels)
-    logits = inference.predict(Classifier(work.backbone, work.classes), test)
+    test = loader.Examples(open_images(work.folder), np.arange(len(labels)), labels)
+    logits = predict.predict(Classifier(work.backbone, work.classes), test)
     evaluate(work.names(), labels, logits)
     np.save(work.folder / "scores.npy", logits)

@@ -1,6 +1,6 @@
 """How time and memory of training and evaluation grow with images and classes: ``python -m benchmarks.scale``.
 
-train       mlml.experiment.train, all of it: epochs with updates of the pseudo labels, validation, recorder
+train       mlml.training.experiment.train, all of it: epochs with updates of the pseudo labels, validation, recorder
 checkpoint  the same, with its state put aside after each epoch
 resume      the state taken up again, and one more epoch
 evaluate    predictions and average precision, on as many images

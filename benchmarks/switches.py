@@ -11,8 +11,8 @@ from collections.abc import Callable
 import torch
 
 from benchmarks.turns import rate, ratio, take_turns
-from mlml.inference import device_for
-from mlml.model import Classifier, Precision
+from mlml.model.classifier import Classifier, Precision
+from mlml.runtime.device import device_for
 
 CLASSES = 20
 PLAIN = "channels first, float32"

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from mlml import labels as lb
-from mlml.params import Section
+from mlml.core.params import Section
 from mlml.settings import Setting
 
 

@@ -12,9 +12,9 @@ from matplotlib.ticker import MaxNLocator
 from pydantic import Field
 
 from mlml import labels as lb
-from mlml.files import replacing
-from mlml.params import Section
-from mlml.table import Table
+from mlml.core.files import replacing
+from mlml.core.params import Section
+from mlml.labels.table import Table
 
 mpl.use("agg")
 mpl.rcParams["text.parse_math"] = False  # names of classes and images may hold any sign, $ too
@@ -92,7 +92,7 @@ def trajectories(recorded: dict[str, np.ndarray], observed: Table, truth: Table,
     Unknown labels are shown where there are any; half of them present in truth, as far as there are such.
 
     Args:
-        recorded: what `mlml.trajectories.Recorder.save` wrote.
+        recorded: what `mlml.training.trajectories.Recorder.save` wrote.
         observed, truth: tables of the training images.
         count: number of labels to show.
         seed: which ones.

@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from mlml import corruption, methods, recipe
-from mlml.params import DATASET, PARAMS, parse, read_sections
+from mlml import corruption, methods
+from mlml.core.params import DATASET, PARAMS, parse, read_sections
+from mlml.model import hardware
 from mlml.settings import Setting
+from mlml.training import recipe
 
 KEYS = ["dataset", "setting", "method", "method.options", "seed", "corrupt.seed"]
 # Of how the hardware is used the precision alone makes another run.
-PLAN = [name for name in recipe.Recipe.model_fields if name not in recipe.Engine.model_fields] + ["precision"]
+PLAN = [name for name in recipe.Recipe.model_fields if name not in hardware.Engine.model_fields] + ["precision"]
 KEYS += [f"train.{name}" for name in PLAN]
 Grid = Mapping[str, list[Any]]
 

@@ -7,8 +7,8 @@ computes what the stages corrupt, train and evaluate do, but a process does one 
 nor figures are kept. On a CPU the jobs share the cores.
 
 The data set is that of params.yaml, and its images must be there (``dvc repro prepare``). RESULTS.csv has the columns
-of ``dvc exp show --csv`` that say what was run and what came out, for `mlml.results`, `mlml.selection` and
-`paper.tables`. A row is written when its run is done, and a run that has a row is not done again: an interrupted
+of ``dvc exp show --csv`` that say what was run and what came out, for `mlml.commands.results`,
+`mlml.commands.selection` and `paper.tables`. A row is written when its run is done, and a run that has a row is not done again: an interrupted
 command goes on where it was.
 """
 
@@ -27,9 +27,13 @@ from typing import Any
 
 import torch
 
-from mlml import corruption, experiment, images, inference, inputs, table
+from mlml import corruption
 from mlml.evaluation import DECIMALS, evaluate
-from mlml.model import LinearProbe
+from mlml.images import store
+from mlml.labels import table
+from mlml.model import loader, predict
+from mlml.model.classifier import LinearProbe
+from mlml.training import experiment
 from paper.features import Features
 from paper.jobs import KEYS, Job, grid_of, jobs_of, read_grids
 
@@ -42,17 +46,17 @@ FEATURES = Features()
 def run(job: Job, data: Path) -> dict[str, Any]:
     """What the stages corrupt, train and evaluate compute: the cells `FOUND`."""
     started = time.monotonic()
-    labels, prepared = table.read(data / "labels.csv"), images.open_images(data / "images")
+    labels, prepared = table.read(data / "labels.csv"), store.open_images(data / "images")
     train = labels.labels[labels.rows("train")]
     kept = corruption.corrupt(train, job.setting, job.corrupt_seed)
     observed = corruption.check_observed(kept, job.setting)
     with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
         represent = FEATURES.of(job)
         trained = experiment.train(prepared, labels, observed, job.plan, job.axes, job.options, represent=represent)
-    test, model = inputs.examples(prepared, labels, "test"), trained.classifier
+    test, model = loader.examples(prepared, labels, "test"), trained.classifier
     if job.plan.linear_probe:
         test, model = represent(model, test), LinearProbe(model)
-    summary, _ = evaluate(labels.classes, test.labels, inference.predict(model, test))
+    summary, _ = evaluate(labels.classes, test.labels, predict.predict(model, test))
     validation, seconds = round(trained.best.validation_mAP, DECIMALS), round(time.monotonic() - started, 1)
     return dict(zip(FOUND, (validation, trained.best.epoch, summary["mAP"], seconds), strict=True))
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from mlml import corruption, table
+from mlml import corruption
 from mlml.labels import statistics as label_statistics
+from mlml.labels import table
 from mlml.settings import Setting
 from paper import marks
 

@@ -3,8 +3,8 @@
 ``python -m paper.tables RESULTS.csv --update docs/results.md photos``
 
 A method has one row, and another with options that are not its defaults, or another parameter than most of its runs.
-Its learning rate and batch size are those that win on validation (`mlml.selection`): one choice for the settings in
-which the observed labels are a sample of all, and one for those in which they are present labels alone, which not every
+Its learning rate and batch size are those that win on validation (`mlml.commands.selection`): one choice for the
+settings in which the observed labels are a sample of all, and one for those in which they are present labels alone, which not every
 method can learn from; or, as in the paper, one for each setting. A cell is the mean test mAP over the seeds, with the
 sample standard deviation.
 """
@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from mlml.results import finished, pipe_table
-from mlml.selection import remarks, select
+from mlml.commands.results import finished, pipe_table
+from mlml.commands.selection import remarks, select
 from mlml.settings import Setting
 from paper import marks
 
@@ -40,7 +40,7 @@ def wide(runs: pd.DataFrame, metric: str = "mAP", each_setting: bool = False) ->
         text.
 
     Raises:
-        ValueError: as `mlml.selection.select`, or the runs are of several data sets.
+        ValueError: as `mlml.commands.selection.select`, or the runs are of several data sets.
     """
     done, parameters = finished(runs)
     if done["dataset"].nunique() > 1:

@@ -12,7 +12,7 @@ import dvc.api
 import typer
 
 import mlml
-from mlml.params import DATASET, PARAMS, read_sections
+from mlml.core.params import DATASET, PARAMS, read_sections
 
 
 def parameters(stage: str) -> dict[str, Any]:

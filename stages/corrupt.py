@@ -3,10 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-from mlml import corruption, table
-from mlml.files import write_json
-from mlml.labels import statistics
-from mlml.params import parse
+from mlml import corruption
+from mlml.core.files import write_json
+from mlml.core.params import parse
+from mlml.labels import statistics, table
 from mlml.settings import Setting
 from stages import parameters, run
 

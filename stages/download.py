@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from mlml import brought
-from mlml.download import Download, fetch
-from mlml.files import link, write_json
-from mlml.params import parse
+from mlml.core.files import link, write_json
+from mlml.core.params import parse
+from mlml.download import manual
+from mlml.download.fetch import Download, fetch
 from stages import parameters, run
 
 # Outside of DVC's outputs, which DVC removes before a stage runs: what is here is not downloaded twice.
@@ -17,7 +17,7 @@ def main(folder: Path) -> None:
     params = parameters("download")
     own = Path("datasets") / params["dataset"]
     wanted = parse(Download, {"archives": params["archives"]}, f"{own}/dataset.yaml")
-    brought.check(wanted.by_hand, own)
+    manual.check(wanted.by_hand, own)
     folder.mkdir(parents=True, exist_ok=True)
     for archive in wanted.to_fetch:
         link(fetch(archive, STORE / archive.sha256, STORE), folder / archive.file)

@@ -4,13 +4,15 @@ from pathlib import Path
 
 import numpy as np
 
-from mlml import engine, images, inference, inputs, parallel, table, weights
-from mlml.determinism import seed_everything
+from mlml.core.files import replacing, write_json
 from mlml.evaluation import DECIMALS, evaluate
-from mlml.files import replacing, write_json
-from mlml.memory import enough_memory
+from mlml.images import store
+from mlml.labels import table
+from mlml.model import hardware, loader, predict, weights
+from mlml.runtime import parallel
+from mlml.runtime.device import device_for, enough_memory, seed_everything
+from mlml.runtime.launch import shared
 from stages import parameters, run
-from stages.launch import shared
 
 
 def main(
@@ -19,16 +21,16 @@ def main(
     """Write SCORES (logits of the test images, .npy), TEST_FILE (.json) and CLASSES_FILE (.tsv)."""
     params = parameters("evaluate")
     with shared(params["processes"]):
-        device = inference.device_for(params["device"])
+        device = device_for(params["device"])
         classifier, about = weights.load(weights_file)
         labels = table.read(labels_file)
         if tuple(about["classes"]) != labels.classes:
             raise ValueError(f"{weights_file} was trained on other classes than {labels_file} has: run `dvc repro`")
-        test = inputs.examples(images.open_images(images_folder), labels, "test")
+        test = loader.examples(store.open_images(images_folder), labels, "test")
         seed_everything(0)  # for the algorithms of the training
-        engine.use_again(about["engine"], classifier)
+        hardware.use_again(about["engine"], classifier)
         with enough_memory("device: cpu, or a smaller prepare.image_size or train.backbone needs less of a GPU's"):
-            logits = inference.predict(classifier.to(device), test)
+            logits = predict.predict(classifier.to(device), test)
         if not parallel.first():
             return
     summary, per_class = evaluate(labels.classes, test.labels, logits)

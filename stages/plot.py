@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from mlml import plots, table
-from mlml.params import parse
+from mlml import plots
+from mlml.core.params import parse
+from mlml.labels import table
 from stages import parameters, run
 
 

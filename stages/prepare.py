@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
-from mlml import datasets, preparation, profile, table
-from mlml.params import parse
+from mlml import datasets
+from mlml.core.params import parse
+from mlml.datasets import prepare, report
+from mlml.labels import table
 from stages import parameters, run
 
 
@@ -12,13 +14,13 @@ def main(archives: Path, images_folder: Path, labels_file: Path) -> None:
     params = parameters("prepare")
     folder = Path("datasets") / params["dataset"]
     layout = parse(datasets.Layout, params["images"], f"{folder}/dataset.yaml: images")
-    chosen = parse(preparation.PrepareParams, params["prepare"], "prepare")
+    chosen = parse(prepare.PrepareParams, params["prepare"], "prepare")
     size, storage = chosen.image_size or layout.image_size, chosen.storage or layout.storage
     source = datasets.read(layout.reader, folder, archives, layout.options)
     table.check_splits(source.table)
-    for remark in profile.remarks(source.table):
+    for remark in report.remarks(source.table):
         print(f"look at: {remark}")
-    preparation.prepare(source, size, images_folder, storage)
+    prepare.prepare(source, size, images_folder, storage)
     table.write(source.table, labels_file)
     counts = ", ".join(f"{len(source.table.rows(split))} {split}" for split in table.SPLITS)
     about = f"{len(source.table.classes)} classes, {size} x {size} pixels, kept as {storage}"

@@ -4,15 +4,19 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 
-from mlml import experiment, images, methods, parallel, recipe, table
-from mlml.checkpoint import FOLDER, Checkpoint, others
-from mlml.files import sync
-from mlml.fingerprint import fingerprint
-from mlml.history import History
-from mlml.inference import device_for
-from mlml.params import parse
+from mlml import methods
+from mlml.checkpoints.checkpoint import FOLDER, Checkpoint, others
+from mlml.checkpoints.fingerprint import fingerprint
+from mlml.core.files import sync
+from mlml.core.params import parse
+from mlml.images import store
+from mlml.labels import table
+from mlml.runtime import parallel
+from mlml.runtime.device import device_for
+from mlml.runtime.launch import shared
+from mlml.training import experiment, recipe
+from mlml.training.history import History
 from stages import parameters, run
-from stages.launch import shared
 
 
 def main(images_folder: Path, labels_file: Path, observed_file: Path, folder: Path, history_file: Path) -> None:
@@ -22,7 +26,7 @@ def main(images_folder: Path, labels_file: Path, observed_file: Path, folder: Pa
     axes = parse(recipe.Run, {key: params[key] for key in recipe.Run.model_fields}, "")
     options = methods.options_of(axes.method, params["methods"][axes.method])
     with shared(params["processes"]):  # in each of them; the first one writes
-        prepared = images.open_images(images_folder)
+        prepared = store.open_images(images_folder)
         labels, observed = table.read(labels_file), table.read(observed_file)
         if observed.images != labels.take(labels.rows("train")).images:
             raise ValueError(f"{observed_file} is not about the training images of {labels_file}: run `dvc repro`")

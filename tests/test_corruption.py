@@ -10,7 +10,7 @@ from scipy import stats
 
 from mlml import labels as lb
 from mlml.corruption import corrupt
-from mlml.datasets import voc2012
+from mlml.datasets.readers import voc2012
 from mlml.datasets.split import validation_split
 from mlml.labels import ABSENT, PRESENT, UNKNOWN, statistics
 from mlml.settings import Setting

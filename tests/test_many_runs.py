@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from mlml.results import summarise
+from mlml.commands.results import summarise
 from tests.test_architecture import ROOT
 from tests.workspace import Workspace
 

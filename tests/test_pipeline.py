@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from mlml.selection import select
+from mlml.commands.selection import select
 from tests.test_architecture import ROOT
 from tests.workspace import Workspace, small_coco, small_nuswide, small_voc
 
@@ -105,7 +105,7 @@ class TestReruns:
             ("mlml/methods/an.py", ALL[3:]),
             ("mlml/plots.py", ALL[5:]),
             ("mlml/corruption.py", ALL[2:]),
-            ("mlml/losses.py", ALL[3:]),
+            ("mlml/methods/shared/losses.py", ALL[3:]),
         ],
     )
     def test_edited_code_reruns_what_imports_it(
@@ -160,7 +160,7 @@ class TestRun:
         assert (labels["images"], labels["classes"]) == (16, 20)
         # The archive is not needed again, whatever makes the stage run.
         (tmp_path / "VOCtrainval_11-May-2012.tar").unlink()
-        code = real.folder / "mlml/params.py"
+        code = real.folder / "mlml/core/params.py"
         code.write_text(code.read_text() + "\n# edited\n")
         assert "download" in real.executed("repro", "download")
         real.git("checkout", "-q", "mlml")

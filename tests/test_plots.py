@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from mlml import plots
-from mlml.params import parse
-from mlml.table import Table
+from mlml.core.params import parse
+from mlml.labels.table import Table
 
 CLASSES = ("cat", "007", "7", "Käse", "a_b^c", "$\\frac$", "none at all")
 PER_CLASS = pd.DataFrame({"class": CLASSES, "AP": [50.5, 12.25, 99.0, 0.0, 70.0, 33.0, np.nan], "positives": range(7)})

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from mlml import datasets
-from mlml.datasets import coco, folder, lists, voc_xml
-from mlml.params import parse, parse_options
+from mlml.core.params import parse, parse_options
+from mlml.datasets.readers import coco, folder, lists, voc_xml
 from tests.test_architecture import ROOT
 from tests.workspace import Workspace
 

@@ -18,7 +18,7 @@ import numpy as np
 import yaml
 from PIL import Image
 
-from mlml.datasets import coco2014, nuswide, voc2012
+from mlml.datasets.readers import coco2014, nuswide, voc2012
 from tests.test_architecture import ROOT
 
 FAKE = f"""#!{sys.executable}

@@ -1,16 +1,16 @@
-"""The readers by name: one file, one layout of images and labels."""
+"""Data sets: what a data set's file says about its images, and the reader that it names."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from mlml import plugins
+from mlml.core import registry
+from mlml.core.params import Section, parse_options
+from mlml.datasets import readers
 from mlml.datasets.source import Source
-from mlml.images import Storage
-from mlml.params import Section, parse_options
+from mlml.images.store import Storage
 
 __all__ = ["Layout", "Source", "names", "read"]
 
@@ -32,12 +32,9 @@ class Layout(Section):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-_NOT_READERS = {"instances", "members", "source", "split", "userfiles"}
-
-
 def names() -> list[str]:
     """The names of all readers, sorted."""
-    return plugins.names(sys.modules[__name__], _NOT_READERS)
+    return registry.names(readers)
 
 
 def read(name: str, folder: Path, archives: Path, options: Mapping[str, Any] | None = None) -> Source:
@@ -54,6 +51,6 @@ def read(name: str, folder: Path, archives: Path, options: Mapping[str, Any] | N
     Raises:
         ValueError: no such reader or option, or files that are not what the reader expects.
     """
-    reader = plugins.find(sys.modules[__name__], name, _NOT_READERS, "images.reader")
+    reader = registry.find(readers, name, "images.reader")
     source: Source = reader.read(folder, archives, **parse_options(reader.read, options, "images.options"))
     return source

@@ -4,18 +4,16 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mlml import plugins
+from mlml.core import registry
+from mlml.core.params import parse_options
 from mlml.methods.base import Batch, Method, TrainLabels
-from mlml.params import parse_options
 
 __all__ = ["Batch", "Method", "TrainLabels", "build", "names", "options_of"]
-
-_NOT_METHODS = {"base"}
 
 
 def names() -> list[str]:
     """The names of all methods, sorted."""
-    return plugins.names(sys.modules[__name__], _NOT_METHODS)
+    return registry.names(sys.modules[__name__])
 
 
 def options_of(name: str, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -28,7 +26,7 @@ def options_of(name: str, options: Mapping[str, Any] | None = None) -> dict[str,
 
 
 def _make(name: str) -> Callable[..., Method]:
-    make: Callable[..., Method] = plugins.find(sys.modules[__name__], name, _NOT_METHODS, "method").method
+    make: Callable[..., Method] = registry.find(sys.modules[__name__], name, "method").method
     return make
 
 

@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from mlml.losses import bce
 from mlml.methods.base import stateless
+from mlml.methods.shared.losses import bce
 
 
 def assume_negative(logits: Tensor, observed: Tensor) -> Tensor:

@@ -9,8 +9,8 @@ from pydantic import Field
 from torch import Tensor
 
 from mlml.labels import PRESENT
-from mlml.losses import focal
 from mlml.methods.base import NonNegative, stateless
+from mlml.methods.shared.losses import focal
 
 
 def asymmetric_loss(

@@ -70,7 +70,7 @@ class Method(nn.Module):
 
     State for each training image is a buffer [n, L] indexed by `Batch.index`, so that saving, resuming and
     moving to the device need no further code. Parameters of a method are trained with the model's; one for each
-    image and label is a `mlml.row_parameter.RowParameter`.
+    image and label is a `mlml.methods.shared.row_parameter.RowParameter`.
     """
 
     name: str = ""

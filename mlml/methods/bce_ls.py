@@ -6,8 +6,8 @@ from pydantic import Field
 from torch import Tensor
 
 from mlml.labels import PRESENT, UNKNOWN
-from mlml.losses import cross_entropy, mean_where
 from mlml.methods.base import stateless
+from mlml.methods.shared.losses import cross_entropy, mean_where
 
 
 def smoothed_bce(logits: Tensor, observed: Tensor, *, smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.1) -> Tensor:

@@ -10,8 +10,8 @@ from pydantic import Field
 from torch import Tensor
 
 from mlml.labels import UNKNOWN, slices
-from mlml.losses import bce, cross_entropy
 from mlml.methods.base import Batch, Method, NonNegative, Share, TrainLabels
+from mlml.methods.shared.losses import bce, cross_entropy
 
 
 class EntropyPseudoLabels(Method):

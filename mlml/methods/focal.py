@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from mlml.labels import PRESENT
-from mlml.losses import focal
 from mlml.methods.base import NonNegative, stateless
+from mlml.methods.shared.losses import focal
 
 
 def focal_loss(

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mlml.labels import UNKNOWN
-from mlml.losses import bce
 from mlml.methods.base import Batch, Method, Positive, Share, TrainLabels
+from mlml.methods.shared.losses import bce
 
 
 def generalised_cross_entropy(logits: Tensor, q: float) -> Tensor:

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from mlml.labels import PRESENT, UNKNOWN
-from mlml.losses import focal, with_margin
 from mlml.methods.base import NonNegative, stateless
+from mlml.methods.shared.losses import focal, with_margin
 
 
 def hill_loss(

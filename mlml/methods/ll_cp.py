@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 
 from mlml.labels import PRESENT, UNKNOWN
-from mlml.large_loss import large_losses
-from mlml.losses import bce
 from mlml.methods.base import Batch, Method, Share, TrainLabels
+from mlml.methods.shared.large_loss import large_losses
+from mlml.methods.shared.losses import bce
 
 
 class PermanentCorrection(Method):

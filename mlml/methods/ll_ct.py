@@ -3,9 +3,9 @@
 from torch import Tensor
 
 from mlml.labels import PRESENT, UNKNOWN
-from mlml.large_loss import large_losses
-from mlml.losses import bce
 from mlml.methods.base import Share, stateless
+from mlml.methods.shared.large_loss import large_losses
+from mlml.methods.shared.losses import bce
 
 
 def temporary_correction(logits: Tensor, observed: Tensor, epoch: int, *, delta: Share = 0.002) -> Tensor:

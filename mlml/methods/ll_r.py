@@ -3,9 +3,9 @@
 from torch import Tensor
 
 from mlml.labels import UNKNOWN
-from mlml.large_loss import large_losses
-from mlml.losses import bce
 from mlml.methods.base import Share, stateless
+from mlml.methods.shared.large_loss import large_losses
+from mlml.methods.shared.losses import bce
 
 
 def large_loss_rejection(logits: Tensor, observed: Tensor, epoch: int, *, delta: Share = 0.002) -> Tensor:

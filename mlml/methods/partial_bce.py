@@ -3,8 +3,8 @@
 from torch import Tensor
 
 from mlml.labels import UNKNOWN
-from mlml.losses import bce
 from mlml.methods.base import NonNegative, Positive, stateless
+from mlml.methods.shared.losses import bce
 
 
 def partial_bce(

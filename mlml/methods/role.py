@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from mlml.labels import ABSENT, PRESENT, UNKNOWN
-from mlml.losses import bce, cross_entropy
 from mlml.methods.base import Batch, Method, Positive, TrainLabels
-from mlml.row_parameter import RowParameter
+from mlml.methods.shared.losses import bce, cross_entropy
+from mlml.methods.shared.row_parameter import RowParameter
 
 
 def logit(p: float) -> float:

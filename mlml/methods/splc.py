@@ -9,8 +9,8 @@ from pydantic import Field
 from torch import Tensor
 
 from mlml.labels import PRESENT, UNKNOWN
-from mlml.losses import focal, with_margin
 from mlml.methods.base import NonNegative, Positive, stateless
+from mlml.methods.shared.losses import focal, with_margin
 
 
 def self_paced_loss_correction(

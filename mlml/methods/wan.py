@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from mlml.labels import UNKNOWN
-from mlml.losses import bce
 from mlml.methods.base import NonNegative, stateless
+from mlml.methods.shared.losses import bce
 
 
 def weak_assume_negative(logits: Tensor, observed: Tensor, *, weight: NonNegative | None = None) -> Tensor:

@@ -1,0 +1,131 @@
+"""The hyper-parameters that win on validation (paper, Sec. V-D).
+
+``dvc exp show --csv | python -m mlml.commands.selection``
+"""
+
+import argparse
+import sys
+
+import pandas as pd
+
+from mlml.commands.results import RUN, check_once, finished, pipe_table, varied
+
+# Sections whose parameters are no candidates: another draw of the labels is a repetition, a figure changes nothing.
+_NO_CANDIDATES = ("corrupt.", "plot.")
+
+
+def select(experiments: pd.DataFrame, over_settings: bool = False) -> pd.DataFrame:
+    """For each data set, setting and method the parameters with the highest validation mAP.
+
+    Candidates are the values of all parameters in which runs of the same axes differ, such as train.lr and
+    train.batch_size. A candidate counts by its mean over the repetitions (seeds, draws of the labels; with
+    `over_settings` the settings too), and only if it has all repetitions that another candidate of the method has. Of
+    equal ones the first in the order of the values wins. Test scores take no part.
+
+    Args:
+        experiments: see `mlml.commands.results.finished`.
+        over_settings: whether a method gets one choice for all settings.
+
+    Returns:
+        one row a choice: the axes, a column for each candidate parameter, `candidates` (how many were compared),
+        `incomplete` (how many lack repetitions), `runs` of the winner, its `validation_mAP` and test `mAP`, `lead`
+        (points of validation mAP above the second; NaN for a single candidate) and `edge`: the numeric parameters
+        whose chosen value is the lowest or highest that was tried, out of three or more.
+
+    Raises:
+        ValueError: as `finished`; a column is missing, no candidate has all repetitions, or a run is listed with two
+            results.
+    """
+    done, parameters = finished(experiments)
+    if "validation_mAP" not in done:
+        raise ValueError("no column 'validation_mAP': this is not the output of `dvc exp show --csv`")
+    done = done.assign(validation_mAP=pd.to_numeric(done["validation_mAP"], errors="coerce"))
+    chosen = [name for name in parameters if not name.startswith(_NO_CANDIDATES)]
+    axes = [axis for axis in RUN if not (over_settings and axis == "setting")]
+    chosen = varied(done, chosen, axes)
+    again = [name for name in ("seed", "corrupt.seed", "setting") if name in done and name not in axes]
+    check_once(done, [*axes, *chosen, *again])
+    rows = [_winner(group, axes, chosen, again) for _, group in done.groupby(axes)]
+    return pd.DataFrame(rows)
+
+
+def _winner(runs: pd.DataFrame, axes: list[str], chosen: list[str], again: list[str]) -> dict[str, object]:
+    about = {axis: runs[axis].iloc[0] for axis in axes}
+    wanted = len(runs[again].drop_duplicates())
+    # A constant beside the parameters: grouping by nothing is an error, and one candidate is a selection too.
+    grouped = runs.assign(_all=0).groupby([*chosen, "_all"], dropna=False)
+    means = grouped[["validation_mAP", "mAP"]].mean().assign(runs=grouped.size()).reset_index()
+    complete = means[means["runs"] == wanted].sort_values("validation_mAP", ascending=False, kind="stable")
+    if complete.empty:
+        name = " ".join(map(str, about.values()))
+        raise ValueError(f"{name}: no candidate has all {wanted} repetitions (seeds, settings) that others have")
+    best, scores = complete.iloc[0], complete["validation_mAP"]
+    return {
+        **about,
+        **{name: best[name] for name in chosen},
+        "candidates": len(complete),
+        "incomplete": len(means) - len(complete),
+        "runs": wanted,
+        "validation_mAP": best["validation_mAP"],
+        "mAP": best["mAP"],
+        "lead": scores.iloc[0] - scores.iloc[1] if len(scores) > 1 else float("nan"),
+        "edge": ", ".join(name for name in chosen if _at_edge(complete[name], best[name])),
+    }
+
+
+def _at_edge(tried: pd.Series, value: object) -> bool:
+    """Whether `value` is the lowest or highest of three or more numbers."""
+    numbers = pd.to_numeric(tried.drop_duplicates(), errors="coerce")
+    return len(numbers) > 2 and bool(numbers.notna().all()) and value in (numbers.min(), numbers.max())
+
+
+def remarks(table: pd.DataFrame) -> list[str]:
+    """What to know before methods are compared by these choices: unequal grids, incomplete candidates, edges."""
+    found = []
+    axes = [axis for axis in RUN if axis in table]
+    for place, group in table.groupby([axis for axis in axes if axis != "method"]):
+        counts = group.set_index("method")["candidates"]
+        if counts.nunique() > 1:
+            few, many = counts.idxmin(), counts.idxmax()
+            found.append(
+                f"{' '.join(map(str, place))}: {few} had {counts.min()} candidates, {many} {counts.max()}: no fair "
+                "comparison"
+            )
+    for row in table.to_dict("records"):
+        name = " ".join(str(row[axis]) for axis in axes)
+        if row["incomplete"]:
+            found.append(f"{name}: {row['incomplete']} candidates left out, runs of theirs are missing")
+        if row["edge"]:
+            found.append(f"{name}: the best {row['edge']} is at the edge of what was tried; a wider grid may be better")
+    return found
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """The table of `select` as Markdown."""
+    shown = table.drop(columns=["edge", "incomplete"])
+    scores = ("validation_mAP", "mAP", "lead")
+    rows = (
+        [f"{row[name]:.2f}" if name in scores else "" if pd.isna(row[name]) else row[name] for name in shown]
+        for row in shown.to_dict("records")
+    )
+    return pipe_table(shown, rows, list(shown).index("candidates"))
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m mlml.commands.selection", description="Experiments in (CSV), each method's best parameters out."
+    )
+    parser.add_argument("--over-settings", action="store_true", help="one choice a method for all settings")
+    arguments = parser.parse_args()
+    try:
+        table = select(pd.read_csv(sys.stdin), arguments.over_settings)
+    except ValueError as fault:
+        sys.exit(f"selection: {fault}")
+    print(markdown(table))
+    for remark in remarks(table):
+        print(f"look at: {remark}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

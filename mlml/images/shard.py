@@ -1,0 +1,81 @@
+"""The image files of a data set, unchanged, one behind the other in one file, and an index of them."""
+
+import os
+import weakref
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+SHARD = "encoded.bin"
+INDEX = "encoded.npz"
+REMEDY = "run the stage `prepare` again"
+
+
+class Shard:
+    """n image files, read from any number of threads.
+
+    Attributes:
+        path: of the file that holds them.
+        size: edge S that they are to be resized to, in pixels.
+        upright: as in `mlml.images.decoding.decode`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Open what is in `folder`.
+
+        Raises:
+            ValueError: the shard or its index is missing, cut short or something else.
+        """
+        self.path = folder / SHARD
+        self._offsets, self.size, self.upright = _read_index(folder / INDEX)
+        try:
+            self._file = os.open(self.path, os.O_RDONLY)
+        except FileNotFoundError:
+            raise ValueError(f"{self.path} is missing: {REMEDY}") from None
+        weakref.finalize(self, os.close, self._file)
+        found = os.fstat(self._file).st_size
+        if found != self._offsets[-1]:
+            raise ValueError(f"{self.path} has {found:,} bytes, not {self._offsets[-1]:,}: {REMEDY}")
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def read(self, row: int) -> bytes:
+        """The content of image file number `row`.
+
+        Raises:
+            IndexError: there is no such row.
+            ValueError: the shard has become shorter.
+        """
+        if not 0 <= row < len(self):
+            raise IndexError(f"{self.path}: no row {row}; there are {len(self)}")
+        start, end = (int(offset) for offset in self._offsets[row : row + 2])
+        data = os.pread(self._file, end - start, start)
+        if len(data) != end - start:
+            raise ValueError(f"{self.path}: row {row} is cut short: {REMEDY}")
+        return data
+
+
+def write_index(path: Path, lengths: npt.NDArray[np.int64], size: int, upright: bool) -> None:
+    """Write the index of a shard.
+
+    Args:
+        lengths: int64 [n], bytes of each file.
+        size, upright: as in `Shard`.
+    """
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    with path.open("wb") as file:
+        np.savez(file, offsets=offsets, size=np.int64(size), upright=np.bool_(upright))
+
+
+def _read_index(path: Path) -> tuple[npt.NDArray[np.int64], int, bool]:
+    try:
+        with path.open("rb") as file, np.load(file) as index:
+            offsets, size, upright = index["offsets"], int(index["size"]), bool(index["upright"])
+    except (OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, zipfile.BadZipFile):
+        raise ValueError(f"{path} is no index of prepared images: {REMEDY}") from None
+    if offsets.dtype != np.int64 or offsets.ndim != 1 or not len(offsets) or offsets[0] or (np.diff(offsets) < 0).any():
+        raise ValueError(f"{path} holds no offsets of image files: {REMEDY}")
+    return offsets, size, upright

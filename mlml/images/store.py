@@ -1,0 +1,152 @@
+"""Prepared images on disk, read in batches."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mlml.core.threads import cores, in_order
+from mlml.images.decoding import Rows, to_row
+from mlml.images.shard import INDEX, REMEDY, SHARD, Shard
+
+ROWS = "rows.npy"
+
+Storage = Literal["rows", "encoded"]
+Batch = npt.NDArray[np.int64]
+Allocate = Callable[[tuple[int, ...]], Rows]
+
+
+def new(shape: tuple[int, ...]) -> Rows:
+    """Memory for a batch of images, uint8."""
+    return np.empty(shape, np.uint8)
+
+
+class Images(Protocol):
+    """The prepared images of a data set, N of S x S pixels, however they are stored."""
+
+    @property
+    def size(self) -> int:
+        """S, in pixels."""
+
+    def __len__(self) -> int:
+        """N."""
+
+    def stream(self, batches: Iterable[Batch], allocate: Allocate = new) -> Iterator[Rows]:
+        """For each batch of row numbers, int64 [b], in turn: its images, uint8 [b, S, S, 3].
+
+        Args:
+            allocate: gives the memory for a batch.
+
+        Raises:
+            IndexError: a row that there is not.
+        """
+
+
+class RowImages:
+    """Decoded images: one array uint8 [N, S, S, 3], usually a memory map."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    @property
+    def size(self) -> int:
+        return int(self._rows.shape[1])
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def stream(self, batches: Iterable[Batch], allocate: Allocate = new) -> Iterator[Rows]:
+        for batch in batches:
+            if len(batch) and not 0 <= batch.min() <= batch.max() < len(self):
+                raise IndexError(f"no row {batch.max() if batch.min() >= 0 else batch.min()}; there are {len(self)}")
+            images = allocate((len(batch), *self._rows.shape[1:]))
+            # "clip" writes into `images` itself, other modes into a copy first.
+            yield np.take(self._rows, batch, axis=0, out=images, mode="clip")
+
+
+class EncodedImages:
+    """Image files as they came, decoded when they are needed; the same pixels as `RowImages`.
+
+    All cores decode, two batches ahead of whoever takes them. The threads live as long as this object.
+    """
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._pool = ThreadPoolExecutor(cores(), "decode")
+
+    @property
+    def size(self) -> int:
+        return self._shard.size
+
+    def __len__(self) -> int:
+        return len(self._shard)
+
+    def stream(self, batches: Iterable[Batch], allocate: Allocate = new) -> Iterator[Rows]:
+        """As `Images.stream`; `batches` is asked for more than has been taken.
+
+        Raises:
+            IndexError: a row that there is not.
+            ValueError: a file in the shard has changed.
+        """
+        # The pool's threads must not hold `self`, or it would never be let go.
+        shard, threads = self._shard, cores()
+        groups = (_parts(batch, shard, threads, allocate) for batch in batches)
+        for parts in in_order(self._pool, _decode, groups, 2 * threads):
+            yield parts[0]
+
+
+class _Part(NamedTuple):
+    """Some images of a batch, which one thread decodes into `images`, uint8 [b, S, S, 3]."""
+
+    shard: Shard
+    batch: Batch
+    images: Rows
+    places: range
+
+
+def _parts(batch: Batch, shard: Shard, threads: int, allocate: Allocate) -> list[_Part]:
+    count = max(1, min(threads, len(batch)))
+    images = allocate((len(batch), shard.size, shard.size, 3))
+    return [_Part(shard, batch, images, range(first, len(batch), count)) for first in range(count)]
+
+
+def _decode(part: _Part) -> Rows:
+    """The images of the whole batch, in which those of this part are filled in."""
+    for place in part.places:
+        row = int(part.batch[place])
+        data = part.shard.read(row)
+        try:
+            to_row(data, part.shard.size, part.shard.upright, part.images[place])
+        except ValueError as error:
+            raise ValueError(f"{part.shard.path}, row {row}: {error}; or {REMEDY}") from None
+    return part.images
+
+
+def open_images(folder: Path) -> Images:
+    """The images that `mlml.datasets.prepare.prepare` wrote to `folder`.
+
+    Raises:
+        ValueError: there are none, not all of them, or a file holds something else.
+    """
+    rows, index = (folder / ROWS).exists(), (folder / INDEX).exists()
+    if rows and index:
+        raise ValueError(f"{folder} holds both {ROWS} and {INDEX}: remove it and {REMEDY}")
+    if index:
+        return EncodedImages(Shard(folder))
+    if rows:
+        return RowImages(_open_rows(folder / ROWS))
+    rest = f"; {SHARD} lacks its index" if (folder / SHARD).exists() else ""
+    raise ValueError(f"{folder} holds no prepared images{rest}: {REMEDY}")
+
+
+def _open_rows(path: Path) -> Rows:
+    try:
+        rows: Rows = np.load(path, mmap_mode="r")
+    except (OSError, ValueError, EOFError) as error:
+        raise ValueError(f"{path} is no file of prepared images ({error}): {REMEDY}") from None
+    if rows.dtype != np.uint8 or rows.ndim != 4 or rows.shape[1:] != (rows.shape[1], rows.shape[1], 3):
+        raise ValueError(f"{path} holds {rows.dtype} {list(rows.shape)}, not uint8 [n, S, S, 3]: {REMEDY}")
+    return rows

@@ -1,0 +1,95 @@
+"""The three values a label can have, and masks over them.
+
+A label matrix is int8 [n, L]: one row an image, one column a class. In files a cell is ``1``, ``0`` or
+blank (see `mlml.labels.table`).
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+PRESENT = 1
+ABSENT = -1
+UNKNOWN = 0
+
+CHUNK_CELLS = 1 << 22
+
+Labels = npt.NDArray[np.int8]
+
+
+def check(labels: Labels) -> Labels:
+    """Return `labels` if it is a label matrix: int8 [n, L] of PRESENT, ABSENT, UNKNOWN.
+
+    Raises:
+        ValueError: another number of dimensions, another dtype, or another value; names the first one.
+    """
+    if labels.ndim != 2 or labels.dtype != np.int8:
+        raise ValueError(f"labels must be int8 [n, L], not {labels.dtype} {list(labels.shape)}")
+    # No masks of the whole matrix, here and below: for 100,000 images and 9,605 classes each is a gigabyte.
+    if labels.size and (labels.min() < ABSENT or labels.max() > PRESENT):
+        row, column = first((labels < ABSENT) | (labels > PRESENT))
+        raise ValueError(
+            f"label [{row}, {column}] is {labels[row, column]}; a label is 1 (present), -1 (absent) or 0 (unknown)"
+        )
+    return labels
+
+
+def check_complete(labels: Labels) -> Labels:
+    """Return `labels` if it is a label matrix without an UNKNOWN.
+
+    Raises:
+        ValueError: as `check`, or a label is unknown; names the first one.
+    """
+    unknown = check(labels).size - np.count_nonzero(labels)
+    if unknown:
+        row, column = first(labels == UNKNOWN)
+        raise ValueError(f"label [{row}, {column}] is unknown ({unknown} are); full labels are needed here")
+    return labels
+
+
+def first(mask: npt.NDArray[np.bool_]) -> tuple[int, int]:
+    """Row and column of the first True of bool [n, L], of which there must be one."""
+    row, column = np.unravel_index(int(mask.argmax()), mask.shape)
+    return int(row), int(column)
+
+
+def count(labels: Labels, value: int, axis: int) -> npt.NDArray[np.int64]:
+    """How many labels are `value`: of each image (axis 1), int64 [n], or of each class (axis 0), int64 [L]."""
+    counts: list[npt.NDArray[np.int64]] = [np.zeros(0 if axis else labels.shape[1], np.int64)]
+    counts += [np.count_nonzero(part == value, axis=axis) for part in chunks(labels)]
+    return np.concatenate(counts) if axis else np.stack(counts).sum(0)
+
+
+def statistics(observed: Labels) -> dict[str, int | float]:
+    """What a label matrix holds: the columns of the paper's Table II, and what its caption talks about.
+
+    Returns:
+        counts (int), means an image and shares (float, rounded to 6 places), by name.
+    """
+    n, width = check(observed).shape
+    positives, negatives = (count(observed, value, axis=1) for value in (PRESENT, ABSENT))
+    return {
+        "images": n,
+        "classes": width,
+        "positives": int(positives.sum()),
+        "negatives": int(negatives.sum()),
+        "positives_per_image": round(float(positives.mean()), 6) if n else 0.0,
+        "negatives_per_image": round(float(negatives.mean()), 6) if n else 0.0,
+        "observed_share": round(float((positives + negatives).mean() / width), 6) if n else 0.0,
+        "images_without_positive": int((positives == 0).sum()),
+        "images_without_label": int((positives + negatives == 0).sum()),
+    }
+
+
+def chunks(labels: Labels) -> Iterator[Labels]:
+    """The rows of `labels` in parts of bounded size, in order."""
+    for rows in slices(*labels.shape):
+        yield labels[rows]
+
+
+def slices(n: int, width: int) -> Iterator[slice]:
+    """Slices of n rows of `width` labels each, in order, of at most `CHUNK_CELLS` labels."""
+    rows = max(1, CHUNK_CELLS // max(1, width))
+    for start in range(0, n, rows):
+        yield slice(start, start + rows)

@@ -1,0 +1,43 @@
+"""A stage in several processes, each with a share of the work."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from torch.distributed.elastic.multiprocessing.api import SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.run import main as torchrun
+
+from mlml.core.threads import cores
+from mlml.runtime import parallel
+
+
+@contextmanager
+def shared(count: object) -> Iterator[None]:
+    """Do the block in `count` processes: start this command again by torchrun, unless it was started by it.
+
+    Raises:
+        ValueError: not a number of processes.
+    """
+    if type(count) is not int or count < 1:
+        raise ValueError(f"processes: {count!r} is not allowed; must be a whole number of at least 1")
+    if count > 1 and "TORCHELASTIC_RUN_ID" not in os.environ:
+        sys.exit(_again(count))
+    with parallel.group():
+        yield
+
+
+def _again(count: int) -> str | int:
+    """The exit status, or what to say: 0 when all processes have done their work."""
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // count)))
+    stage = Path(sys.argv[0]).stem
+    try:
+        torchrun(["--standalone", "--nproc-per-node", str(count), "-m", f"stages.{stage}", *sys.argv[1:]])
+    except SignalException:
+        return 1  # the first process has said what is kept
+    except ChildFailedError as error:
+        rank, failure = error.get_first_failure()
+        return f"{stage}: process {rank} of {count} ended with {failure.exitcode}, which ended the others"
+    return 0

@@ -1,0 +1,77 @@
+"""How a run trains: the data set's recipe, overridden by what params.yaml sets."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from mlml.core.params import Section, parse
+from mlml.model.hardware import Engine
+
+
+class Recipe(Engine):
+    """Training parameters; the defaults are the paper's (Sec. V-D).
+
+    Attributes:
+        backbone: name of a timm model.
+        weights: its initial weights: "hub", "none" or a file (`mlml.model.weights.load_backbone`).
+        lr: learning rate of Adam, constant.
+        batch_size: images a step, at most.
+        epochs: T_e.
+        flip: whether a training image is mirrored with probability 0.5, anew in each epoch.
+        linear_init: epochs in which the linear layer alone is trained, before the others; 25 in Cole 2021.
+        linear_probe: whether the linear layer alone is trained, on features that the backbone gives once, in evaluation
+            mode; images are not mirrored.
+        prior: expected number of present labels an image; None: not known.
+    """
+
+    backbone: str = "resnet50.tv_in1k"
+    weights: str = "hub"
+    lr: Annotated[float, Field(gt=0)] = 1e-5
+    batch_size: Annotated[int, Field(ge=1)] = 16
+    epochs: Annotated[int, Field(ge=1)] = 10
+    flip: bool = True
+    linear_init: Annotated[int, Field(ge=0)] = 0
+    linear_probe: bool = False
+    prior: Annotated[float, Field(gt=0)] | None = None
+
+    @field_validator("linear_probe")
+    @classmethod
+    def _nothing_comes_before_it(cls, value: bool, others: ValidationInfo) -> bool:
+        if value and others.data.get("linear_init"):
+            raise ValueError("must be false after linear_init, which trains the same layer first")
+        return value
+
+
+class Run(Section):
+    """The axes of params.yaml that training reads.
+
+    Attributes:
+        method: one of `mlml.methods.names()`.
+        seed: of training.
+        device: see `mlml.runtime.device.device_for`.
+        setting: how the observed labels came about, see `mlml.settings.Setting`; "as_is": nothing is known.
+    """
+
+    method: str
+    seed: Annotated[int, Field(ge=0, lt=2**32)]
+    device: str
+    setting: str = "as_is"
+
+
+def resolve(dataset: Mapping[str, Any] | None, train: Mapping[str, Any] | None, file: str) -> Recipe:
+    """The recipe of a run: a key that is not null in `train`, else the data set's, else the default.
+
+    Args:
+        dataset: section ``training`` of the data set's file.
+        train: section ``train`` of params.yaml.
+        file: the data set's file, for messages.
+
+    Raises:
+        ValueError: one line a fault, naming the key, the value and what is allowed.
+    """
+    parse(Recipe, dataset, f"{file}: training")
+    if not isinstance(train, Mapping | None):
+        raise ValueError(f"train: {train!r} is not allowed; must be keys and values")
+    chosen = {key: value for key, value in (train or {}).items() if value is not None}
+    return parse(Recipe, {**(dataset or {}), **chosen}, "train")

@@ -1,0 +1,204 @@
+"""The state of a run in a file: whole, of this run, or not there."""
+
+import errno
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+import torch
+
+from mlml.checkpoints.checkpoint import Checkpoint, others
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Iterator[Checkpoint]:
+    made = Checkpoint(tmp_path / "kept", "key")
+    yield made
+    made.remove()
+
+
+def state(epoch: int) -> dict[str, Any]:
+    return {"epoch": epoch, "plane": torch.full((3, 2), epoch + 0.5), "lists": [[1, 2.5], (None, "text")]}
+
+
+def saved(checkpoint: Checkpoint, epoch: int) -> Path:
+    checkpoint.save(state(epoch))
+    checkpoint.wait()
+    return checkpoint.path
+
+
+def test_what_is_loaded_was_saved(checkpoint: Checkpoint) -> None:
+    assert checkpoint.load() is None
+    assert checkpoint.kept() == "no epoch is kept"
+    for epoch in (1, 2):
+        saved(checkpoint, epoch)
+    loaded = Checkpoint(checkpoint.path.parent, "key").load()
+    assert loaded is not None
+    assert torch.equal(loaded.pop("plane"), state(2)["plane"])
+    assert loaded == {"epoch": 2, "lists": [[1, 2.5], [None, "text"]]}
+    assert checkpoint.kept() == "what was trained up to epoch 2 is kept; the same command goes on after it"
+    assert os.listdir(checkpoint.path.parent) == ["key.checkpoint"]
+    checkpoint.remove()
+    assert os.listdir(checkpoint.path.parent) == []
+
+
+def test_what_changes_after_the_call_is_not_saved(checkpoint: Checkpoint) -> None:
+    given = state(1)
+    checkpoint.save(given)
+    given["plane"].zero_()
+    checkpoint.wait()
+    loaded = checkpoint.load()
+    assert loaded is not None
+    assert loaded["plane"].tolist() == [[1.5, 1.5]] * 3
+
+
+def test_another_run_has_another_file(checkpoint: Checkpoint) -> None:
+    other = Checkpoint(checkpoint.path.parent, "other")
+    saved(other, 1)
+    assert checkpoint.load() is None
+    assert others(checkpoint) == f"{other.path.parent} keeps 0 MB of other runs that have not ended: 1"
+    assert others(other) is None
+    # What a killed process was writing belongs to that run.
+    (other.path.parent / f".{other.path.name}").write_text("half")
+    assert others(checkpoint) == f"{other.path.parent} keeps 0 MB of other runs that have not ended: 1"
+    assert others(other) is None
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "bit"])
+def test_a_damaged_file_is_said_and_removed(
+    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    path = saved(checkpoint, 1)
+    data = bytearray(path.read_bytes())
+    if damage == "bit":
+        data[len(data) // 2] ^= 1
+    path.write_bytes({"cut": data[:-10], "empty": b"", "bit": data}[damage])
+    assert checkpoint.load() is None
+    assert capsys.readouterr().err == f"{path} is damaged: it is removed, and training starts anew\n"
+    assert not path.exists()
+
+
+def test_a_full_disk_keeps_what_was_there(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = saved(checkpoint, 1).read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    checkpoint.save(state(2))
+    with pytest.raises(OSError) as caught:
+        checkpoint.save(state(3))
+    assert str(caught.value) == (
+        f"{checkpoint.path}: No space left on device; what was trained up to epoch 1 is kept; the same command goes on "
+        "after it"
+    )
+    assert checkpoint.path.read_bytes() == before
+    assert os.listdir(checkpoint.path.parent) == ["key.checkpoint"]
+
+
+def test_a_file_that_cannot_grow(tmp_path: Path) -> None:
+    """The writing itself fails, in the middle of the tensors: as on a full disk, by the system's limit for a file."""
+    code = """if True:
+        import pathlib, resource, sys, torch
+        from mlml.checkpoints.checkpoint import Checkpoint
+        checkpoint = Checkpoint(pathlib.Path(sys.argv[1]), "key")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+        checkpoint.save({"epoch": 1, "plane": torch.zeros(100_000)})
+        checkpoint.save({"epoch": 2, "plane": torch.zeros(1_000_000)})
+        try:
+            checkpoint.wait()
+        except OSError as error:
+            print(error)
+        print(checkpoint.load()["epoch"])
+        """
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True)
+    message, epoch = done.stdout.splitlines()
+    assert message.startswith(f"{tmp_path}/key.checkpoint: File too large; what was trained up to epoch 1 is kept")
+    assert epoch == "1"
+    assert done.stderr == ""
+    assert os.listdir(tmp_path) == ["key.checkpoint"]
+
+
+def end(checkpoint: Checkpoint, epoch: int, error: BaseException) -> None:
+    """A run that ends with this error while it saves this epoch."""
+    with checkpoint.held():
+        checkpoint.save(state(epoch))
+        if isinstance(error, OSError):
+            checkpoint.wait()
+        raise error
+
+
+def test_ctrl_c_waits_for_the_file_and_says_what_is_kept(checkpoint: Checkpoint) -> None:
+    with pytest.raises(KeyboardInterrupt, match="what was trained up to epoch 4 is kept"):
+        end(checkpoint, 4, KeyboardInterrupt())
+    assert os.listdir(checkpoint.path.parent) == ["key.checkpoint"]
+
+
+def test_ctrl_c_does_not_wait_long_for_a_large_file(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that takes 30 minutes for the file: a second a block."""
+    before, own, interrupted = saved(checkpoint, 4).read_bytes(), hashlib.sha256, Event()
+    monkeypatch.setattr("mlml.checkpoints.checkpoint.PATIENCE", 0.05)
+    monkeypatch.setattr("mlml.checkpoints.hashed.BLOCK", 4)
+
+    class Slow:
+        def __init__(self) -> None:
+            self.update = lambda block: interrupted.wait(1)
+            self.digest = own().digest
+
+    monkeypatch.setattr("mlml.checkpoints.hashed.hashlib.sha256", Slow)
+    with pytest.raises(KeyboardInterrupt, match="what was trained up to epoch 4 is kept"):
+        end(checkpoint, 5, KeyboardInterrupt())
+    assert checkpoint.path.read_bytes() == before
+    assert os.listdir(checkpoint.path.parent) == ["key.checkpoint"]
+
+
+def test_a_run_that_cannot_write_its_results_says_what_is_kept(checkpoint: Checkpoint) -> None:
+    said = r"^\[Errno 28\] No space left on device: 'history'; what was trained up to epoch 4 is kept; the same command"
+    with pytest.raises(OSError, match=said):
+        end(checkpoint, 4, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "history"))
+
+
+def test_a_fault_before_anything_is_kept_stays_what_it_is(checkpoint: Checkpoint) -> None:
+    with pytest.raises(ConnectionError, match=r"^no weights from the hub$"), checkpoint.held():
+        raise ConnectionError("no weights from the hub")
+
+
+def test_the_linear_layer_alone_is_kept_too(checkpoint: Checkpoint) -> None:
+    saved(checkpoint, 0)
+    assert checkpoint.kept() == "what was trained of the linear layer is kept; the same command goes on after it"
+
+
+def test_two_processes_do_not_train_the_same_run(checkpoint: Checkpoint) -> None:
+    """The second is refused while the first runs, and may go on when it was killed."""
+    code = """if True:
+        import pathlib, sys, time
+        from mlml.checkpoints.checkpoint import Checkpoint
+        with Checkpoint(pathlib.Path(sys.argv[1]), "key").held():
+            print("held", flush=True)
+            time.sleep(600)
+        """
+    words = [sys.executable, "-c", code, checkpoint.path.parent]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"held\n"
+        with pytest.raises(OSError, match=r"key\.lock: another process trains this very run; wait for it, or end it$"):
+            end(checkpoint, 1, KeyboardInterrupt())
+        with Checkpoint(checkpoint.path.parent, "other").held():
+            pass  # another run may
+        process.kill()
+        process.wait()
+    with checkpoint.held():
+        saved(checkpoint, 1)
+    assert os.listdir(checkpoint.path.parent) == ["key.checkpoint"]
+
+
+def test_a_file_that_another_run_is_just_removing(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone, there = checkpoint.path.parent / ".gone.checkpoint", saved(Checkpoint(checkpoint.path.parent, "there"), 1)
+    monkeypatch.setattr(Path, "glob", lambda *given: [gone, there])
+    assert others(checkpoint) == f"{gone.parent} keeps 0 MB of other runs that have not ended: 1"

@@ -1,0 +1,74 @@
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mlml.commands.results import markdown, summarise
+
+ROWS = pd.DataFrame(
+    [
+        ("digits", "pol_02", "an", 0, 60.0),
+        ("digits", "pol_02", "an", 1, 62.0),
+        ("digits", "pol_02", "an", 1, 62.0),  # one run, shown as experiment and as workspace
+        ("digits", "pol_02", "bce", 0, 70.0),
+        ("banana", "spl", "an", 0, 50.0),
+        ("digits", "pol_02", "an", 2, None),  # not finished
+    ],
+    columns=["dataset", "setting", "method", "seed", "mAP"],
+)
+
+
+def test_mean_and_spread_over_seeds() -> None:
+    table = summarise(ROWS)
+    assert table[["dataset", "method", "seeds", "mAP"]].to_numpy().tolist() == [
+        ["banana", "an", 1, 50.0],
+        ["digits", "bce", 1, 70.0],
+        ["digits", "an", 2, 61.0],
+    ]
+    assert table["std"].iloc[2] == pytest.approx(np.std([60, 62], ddof=1))
+    assert markdown(table).splitlines()[-1] == "| digits | pol_02 | an | 2 | 61.00 | 1.41 | 60.00 | 62.00 |"
+
+
+def test_as_a_command() -> None:
+    def run(text: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "mlml.commands.results"], input=text, capture_output=True, text=True
+        )
+
+    assert "| banana | spl | an | 1 | 50.00 |" in run(ROWS.to_csv(index=False)).stdout
+    wrong = run("a,b\n1,2\n")
+    assert wrong.returncode == 1
+    assert wrong.stderr == "results: no column 'dataset': this is not the output of `dvc exp show --csv`\n"
+
+
+def test_runs_that_differ_in_a_parameter_are_kept_apart() -> None:
+    rows = ROWS.assign(**{"train.lr": None, "metrics/test.json": "hash", "Experiment": range(len(ROWS))})
+    other = rows.iloc[[0]].assign(**{"train.lr": 1e-4, "mAP": 55.0})
+    table = summarise(pd.concat([rows, other], ignore_index=True))
+    an = table[(table["method"] == "an") & (table["dataset"] == "digits")]
+    assert an[["seeds", "mAP"]].to_numpy().tolist() == [[2, 61.0], [1, 55.0]]
+    assert an["train.lr"].isna().tolist() == [True, False]
+
+
+def test_two_results_of_one_run_are_refused() -> None:
+    other = ROWS.iloc[[0]].assign(mAP=55.0)
+    with pytest.raises(ValueError, match=r"two runs of dataset digits, .* seed 0 have mAP 60\.0 and 55\.0"):
+        summarise(pd.concat([ROWS, other], ignore_index=True))
+
+
+def test_a_missing_metrics_file_is_no_result() -> None:
+    """In a clone without metrics/test.json DVC prints "!" for the workspace."""
+    rows = ROWS.astype({"mAP": object})
+    rows.loc[0, "mAP"] = "!"
+    table = summarise(rows)
+    assert table["mAP"].dtype == float
+    assert table.set_index(["dataset", "method"]).loc[("digits", "an"), "seeds"] == 1
+
+
+def test_a_run_that_has_not_ended_is_no_result() -> None:
+    """DVC shows it with the metrics of the commit that it started from."""
+    states = [None, None, "Running", None, "Queued", "Failed"]
+    table = summarise(ROWS.assign(State=states, mAP=ROWS["mAP"].fillna(9)))
+    assert table[["method", "seeds", "mAP"]].to_numpy().tolist() == [["bce", 1, 70.0], ["an", 2, 61.0]]

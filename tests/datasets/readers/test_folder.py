@@ -1,0 +1,322 @@
+"""A user's own folder: what it may look like, and all that is wrong with it said at once."""
+
+import csv
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mlml import datasets
+from mlml.datasets.readers import folder
+from mlml.datasets.source import Source
+from mlml.datasets.split import validation_split
+from mlml.images.decoding import to_row
+from tests.shared import DATA
+
+
+def brought(root: Path, labels: str | bytes, images: str = "a b c d e") -> Path:
+    """A folder with this labels.csv and small pictures of these names, each of another grey."""
+    (root / "images").mkdir()
+    for grey, name in enumerate(images.split()):
+        Image.new("RGB", (4, 3), (grey, grey, grey)).save(root / f"images/{name}.png")
+    (root / "labels.csv").write_bytes(labels.encode() if isinstance(labels, str) else labels)
+    return root
+
+
+def read(root: Path, **options: object) -> Source:
+    return datasets.read("folder", root, Path("nowhere"), options)
+
+
+def fault(root: Path, **options: object) -> str:
+    with pytest.raises(ValueError) as error:
+        read(root, **options)
+    assert str(root / "labels.csv") in str(error.value)
+    return str(error.value).replace(str(root), "FOLDER")
+
+
+def test_partial_labels_splits_and_order(tmp_path: Path) -> None:
+    labels = (
+        "split,dog,image,cat\n"
+        "test,1,images/c.png,0\n"
+        "train,,images/b.png,1\n"
+        "val,0,images/d.png,\n"
+        "validation, 1 ,images/a.png,0\n"
+        "train,,images/e.png,\n"
+    )
+    source = read(brought(tmp_path, labels))
+    table = source.table
+    assert table.classes == ("dog", "cat")
+    assert table.images == tuple(f"images/{name}.png" for name in "abcde")
+    assert table.split == ("validation", "train", "test", "validation", "train")
+    assert table.labels.dtype == np.int8
+    # 1 is present, -1 absent, 0 unknown, and stays so.
+    assert table.labels.tolist() == [[1, -1], [0, 1], [1, -1], [-1, 0], [0, 0]]
+    assert [to_row(source.read(row), 8)[0, 0].tolist() for row in range(5)] == [[grey] * 3 for grey in range(5)]
+    assert source.places is not None and source.places[0] == f"{tmp_path}/labels.csv, row 5: images/a.png"
+
+
+def test_cells_as_pandas_writes_them(tmp_path: Path) -> None:
+    source = read(
+        brought(tmp_path, "image,split,cat\nimages/a.png,train,1.0\nimages/b.png,val,0.0\nimages/c.png,val,NaN\n")
+    )
+    assert source.table.labels.tolist() == [[1], [-1], [0]]
+
+
+def test_a_file_saved_by_a_spreadsheet(tmp_path: Path) -> None:
+    labels = '\ufeffimage,split,"a, b",Käse\r\nimages/a.png,train,1,0\r\n\r\nimages/b.png,val,0,1\r\n'
+    table = read(brought(tmp_path, labels)).table
+    assert table.classes == ("a, b", "Käse")
+    assert table.images == ("images/a.png", "images/b.png")
+    assert table.labels.tolist() == [[1, -1], [-1, 1]]
+
+
+def test_names_of_classes_are_texts(tmp_path: Path) -> None:
+    names = ["007", "7", "label", "nan", "train", "validation", "0"]
+    table = read(brought(tmp_path, f"image,split,{','.join(names)}\nimages/a.png,val,1,0,1,0,,0,1\n")).table
+    assert table.classes == tuple(names)
+    assert table.labels.tolist() == [[1, -1, 1, -1, 0, -1, 1]]
+
+
+def test_without_validation_rows_the_protocol_splits_the_training_rows(tmp_path: Path) -> None:
+    # The test row stands in the middle: the protocol counts the training rows, sorted by image, alone.
+    rows = [f"images/{i:02}.png,{'test' if i == 11 else 'train'},1" for i in range(24)]
+    names = " ".join(f"{i:02}" for i in range(24))
+    table = read(brought(tmp_path, "\n".join(["image,split,cat", *rows[::-1]]), names)).table
+    training = [i for i in range(24) if i != 11]
+    order = np.random.RandomState(1200).permutation(23)
+    expected = sorted(training[i] for i in order[-5:])  # round(0.2 * 23) = 5
+    assert table.images == tuple(f"images/{i:02}.png" for i in range(24))
+    assert table.rows("validation").tolist() == expected
+    assert table.rows("test").tolist() == [11]
+    assert table.rows("train").tolist() == [i for i in training if i not in expected]
+    assert [training[i] for i in validation_split(23)[1]] == expected
+
+
+def test_without_a_split_column_the_protocol_splits_all_rows(tmp_path: Path) -> None:
+    rows = [f"images/{i:02}.png,1" for i in range(30)]
+    table = read(brought(tmp_path, "\n".join(["image,cat", *rows]), " ".join(f"{i:02}" for i in range(30)))).table
+    assert [len(table.rows(split)) for split in ("train", "validation", "test")] == [19, 5, 6]
+    assert table.rows("test").tolist() == sorted(np.random.RandomState(1200).permutation(30)[-6:])
+    rest = [i for i in range(30) if table.split[i] != "test"]
+    assert table.rows("validation").tolist() == sorted(
+        rest[i] for i in np.random.RandomState(1200).permutation(24)[-5:]
+    )
+
+
+@pytest.mark.parametrize("word", ["train", "Training", " TRAIN "])
+def test_words_for_a_split(tmp_path: Path, word: str) -> None:
+    labels = f"image,split,cat\nimages/a.png,{word},1\nimages/b.png,Valid,1\nimages/c.png,testing,1\n"
+    assert read(brought(tmp_path, labels)).table.split == ("train", "validation", "test")
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_as_spreadsheets_save_it(tmp_path: Path, delimiter: str, end: str, mark: str) -> None:
+    rows = [
+        ["image", "split", "Käse", "cat"],
+        ["images/a.png", "train", "1", ""],
+        [],
+        ["images/b.png", "val", "0", "1"],
+    ]
+    rows.append(["", "", "", ""])  # below the last row, where somebody once clicked
+    text = mark + end.join(delimiter.join(row) for row in rows) + end
+    table = read(brought(tmp_path, text)).table
+    assert table.classes == ("Käse", "cat")
+    assert table.labels.tolist() == [[1, 0], [-1, 1]]
+
+
+def test_the_meaning_of_0_and_minus_1_is_asked_for(tmp_path: Path) -> None:
+    labels = "image,cat,dog\nimages/a.png,1,0\nimages/b.png,,-1\nimages/c.png,-1,1\n"
+    root = brought(tmp_path, labels)
+    said = (
+        "FOLDER/labels.csv: faults: 1\nrow 3: class 'dog': there are -1 cells, so say what 0 and -1 mean: "
+        "images.options.zero and images.options.minus_one of dataset.yaml, each absent or unknown"
+    )
+    assert fault(root) == fault(root, zero="unknown") == fault(root, minus_one="absent") == said
+    assert read(root, zero="unknown", minus_one="absent").table.labels.tolist() == [[1, 0], [0, -1], [-1, 1]]
+    assert read(root, zero="absent", minus_one="unknown").table.labels.tolist() == [[1, -1], [0, 0], [0, 1]]
+    everything = {"zero": "unknown", "minus_one": "unknown", "blank": "absent"}
+    assert read(root, **everything).table.labels.tolist() == [[1, 0], [-1, 0], [0, 1]]
+
+
+def test_0_can_mean_unknown(tmp_path: Path) -> None:
+    root = brought(tmp_path, "image,cat,dog\nimages/a.png,1,0\nimages/b.png,0,\n")
+    assert read(root).table.labels.tolist() == [[1, -1], [-1, 0]]
+    assert read(root, zero="unknown").table.labels.tolist() == [[1, 0], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"zero": "present"}, "images.options.zero: 'present' is not allowed; must be 'absent' or 'unknown'"),
+        ({"labels": "../labels.csv"}, "images.options.labels: '../labels.csv' is not allowed; must be a path below"),
+        ({"labels": "/labels.csv"}, "images.options.labels: '/labels.csv' is not allowed; must be a path below"),
+        ({"size": 3}, "images.options.size: unknown key; it takes blank, labels, minus_one, upright, zero"),
+    ],
+)
+def test_wrong_options(tmp_path: Path, options: dict[str, object], line: str) -> None:
+    with pytest.raises(ValueError) as error:
+        read(tmp_path, **options)
+    assert str(error.value).startswith(line)
+
+
+def test_all_faults_together_with_their_rows(tmp_path: Path) -> None:
+    outside = tmp_path / "outside.png"
+    Image.new("RGB", (4, 3)).save(outside)
+    root = tmp_path / "mine"
+    root.mkdir()
+    labels = (
+        "image,split,cat,Käse\n"
+        "images/a.png,train,1,yes\n"
+        "\n"
+        "images/b.png,dev,2,0\n"
+        "images/a.png,val,1,0\n"
+        f"{outside},test,1,0\n"
+        "../outside.png,test,,\n"
+        "images/z.png,test,1,0\n"
+        "images,test,1,0\n"
+        ",train,1,0\n"
+        "images/c.png,train,1\n"
+        "images/d.png,train,1,0,1\n"
+        "images/../images/b.png,train,1,0\n"
+    )
+    assert fault(brought(root, labels)).split("\n") == [
+        "FOLDER/labels.csv: faults: 12",
+        "row 2: class 'Käse': 'yes' is not 1, 0, -1 or blank",
+        "row 4: split 'dev' is not train, val or test",
+        "row 4: class 'cat': '2' is not 1, 0, -1 or blank",
+        "row 5: image 'images/a.png' is in two splits, train (row 2) and validation; a photograph belongs in one",
+        f"row 6: image '{outside}' lies outside of FOLDER; put it into the folder",
+        "row 7: image '../outside.png' lies outside of FOLDER; put it into the folder",
+        "row 8: image 'images/z.png' is missing",
+        "row 9: image 'images' is missing: it is a folder",
+        "row 10: image '' is missing: it is a folder",
+        "row 11: 3 cells, the header has 4",
+        "row 12: 5 cells, the header has 4",
+        "row 13: image 'images/../images/b.png' stands in row 4 too, with other labels; remove one of them",
+    ]
+
+
+def table_of(*images: str) -> str:
+    return "image,split,cat\n" + "".join(f"{image},train,1\n" for image in images)
+
+
+def test_many_faults_are_counted(tmp_path: Path) -> None:
+    lines = fault(brought(tmp_path, table_of(*(f"{i}.png" for i in range(50))))).split("\n")
+    assert lines[0] == "FOLDER/labels.csv: faults: 50"
+    assert lines[1:21] == [f"row {i + 2}: image '{i}.png' is missing" for i in range(20)]
+    assert lines[21:] == ["... and 30 more"]
+
+
+def test_links(tmp_path: Path) -> None:
+    """Out of the folder they are refused, for DVC would not see a change; into DVC's own cache it makes them itself."""
+    root = tmp_path / "mine"
+    root.mkdir()
+    brought(root, table_of("images/out.png", "images/circle.png", "images/a.png", "images/same.png"))
+    outside = tmp_path / "outside.png"
+    Image.new("RGB", (4, 3)).save(outside)
+    (root / "images/out.png").symlink_to(outside)
+    (root / "images/circle.png").symlink_to("circle.png")
+    (root / "images/same.png").symlink_to("a.png")
+    assert fault(root).split("\n")[1:] == [
+        f"row 2: image 'images/out.png' is a link that leads out of FOLDER, to {outside}; copy the file",
+        "row 3: image 'images/circle.png' is missing: it is a link that leads nowhere",
+        "row 5: image 'images/same.png' stands in row 4 too, with the same labels; remove one of them",
+    ]
+    cached = tmp_path / "cache/files/md5/ab/cdef"
+    cached.parent.mkdir(parents=True)
+    outside.rename(cached)
+    (root / "labels.csv").write_text(table_of("images/out.png", "images/twin.png"))
+    for name in ("out.png", "twin.png"):  # one content, so one file of the cache, and two photographs
+        (root / f"images/{name}").unlink(missing_ok=True)
+        (root / f"images/{name}").symlink_to(cached)
+    assert read(root).read(1) == cached.read_bytes()
+
+
+def test_hints_for_names_that_are_nearly_right(tmp_path: Path) -> None:
+    root = brought(tmp_path, table_of("images/A.PNG", "images\\b.png", "images/a\u0308.png", "x" * 300), "a b \u00e4")
+    assert fault(root).split("\n")[1:] == [
+        "row 2: image 'images/A.PNG' is missing; there is 'a.png', which differs in upper and lower case",
+        "row 3: image 'images\\\\b.png' is missing; write its path with / instead of \\",
+        "row 4: image 'images/a\u0308.png' is missing; there is '\u00e4.png', which differs in Unicode form",
+        f"row 5: image '{'x' * 300}' is missing",
+    ]
+
+
+def test_a_folder_is_listed_once_however_many_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = brought(tmp_path, table_of(*(f"images/{name}.jpg" for name in "abcdefgh")))
+    listed: list[Path] = []
+    listdir = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: listed.append(path) or listdir(path))
+    assert fault(root).count("is missing") == 8
+    assert [path for path in listed if path == root / "images"] == [root / "images"]
+
+
+def test_names_that_are_not_ascii(tmp_path: Path) -> None:
+    names = ["\u00e4", "\u4e2d\u6587", "\U0001f431 cat"]
+    (tmp_path / "images").mkdir()
+    for name in names:
+        Image.new("L", (8, 8), 9).save(tmp_path / f"images/{name}.png")
+    (tmp_path / "labels.csv").write_text(table_of(*(f"images/{name}.png" for name in names)))
+    source = read(tmp_path)
+    assert all((to_row(source.read(row), 8) == 9).all() for row in range(3))
+
+
+def test_no_file(tmp_path: Path) -> None:
+    assert fault(tmp_path) == "FOLDER/labels.csv is missing; it has the columns image, ..."
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ("", "the first row must name the columns image, ..., not ''"),
+        ("\n", "the first row must name the columns image, ..., not ''"),
+        ("image,split,cat\n", "no images; a data set needs some"),
+        ("image,split\nimages/a.png,train\n", "there must be a column for each class beside image, split"),
+        ("file,cat\nimages/a.png,1\n", "the first row must name the columns image, ..., not 'file,cat'"),
+    ],
+)
+def test_other_columns(tmp_path: Path, labels: str, said: str) -> None:
+    assert fault(brought(tmp_path, labels)) == f"FOLDER/labels.csv: {said}"
+
+
+@pytest.mark.parametrize(
+    ("header", "name"), [("cat,cat", "cat"), ("cat,split", "split"), ("cat,image", "image"), ("cat,", "")]
+)
+def test_a_column_without_a_name_of_its_own(tmp_path: Path, header: str, name: str) -> None:
+    message = fault(brought(tmp_path, f"image,split,{header}\nimages/a.png,train,1,0\n"))
+    assert message == f"FOLDER/labels.csv: each column must have a name of its own, not {name!r}"
+
+
+def test_another_encoding(tmp_path: Path) -> None:
+    message = fault(brought(tmp_path, "image,split,Käse\nimages/a.png,train,1\n".encode("cp1252")))
+    assert message.startswith("FOLDER/labels.csv is no CSV file in UTF-8: ")
+
+
+def test_readers_by_name(tmp_path: Path) -> None:
+    assert {"digits", "folder", "voc2012"} <= set(datasets.names())
+    assert not {"source", "split"} & set(datasets.names())
+    with pytest.raises(ValueError, match=r"^images\.reader: 'source' is not allowed; it must be one of .*folder"):
+        datasets.read("source", tmp_path, tmp_path)
+
+
+@pytest.mark.skipif(not (DATA / "photos").is_dir(), reason=f"{DATA / 'photos'} is not here: 5,000 real photographs")
+def test_real_photographs() -> None:
+    root = DATA / "photos"
+    source = folder.read(root, root)
+    table = source.table
+    assert [len(table.rows(split)) for split in ("train", "validation", "test")] == [2500, 500, 2000]
+    assert len(table.classes) == 18
+    assert list(table.images) == sorted(table.images)
+    # The file, read without pandas.
+    with (root / "labels.csv").open(newline="") as file:
+        rows = {row.pop("image"): row for row in csv.DictReader(file)}
+    assert table.images == tuple(sorted(rows))
+    assert table.split == tuple({"val": "validation"}.get(rows[i]["split"], rows[i]["split"]) for i in table.images)
+    cells = [[int(rows[image][name]) * 2 - 1 for name in table.classes] for image in table.images]
+    assert np.array_equal(table.labels, cells)
+    assert (table.labels == 1).sum(1).mean() == pytest.approx(1.55, abs=0.01)
+    assert source.read(4321) == (root / table.images[4321]).read_bytes()

@@ -1,0 +1,332 @@
+"""NUS-WIDE: both forms of the label lists give the same, and all that is wrong with them is said at once."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from mlml import datasets
+from mlml.datasets.prepare import prepare
+from mlml.datasets.readers.nuswide import CLASSES, COLUMNS, CONCEPTS, CSV, NPY
+from mlml.datasets.source import Source
+from mlml.datasets.split import validation_split
+from mlml.labels.table import check_splits
+from tests.workspace import small_nuswide
+
+Rows = list[tuple[str, list[str], str]]  # path below images/, names of the present classes, train or val
+
+
+def read(folder: Path, **options: Any) -> Source:
+    return datasets.read("nuswide", folder, Path("nowhere"), options)
+
+
+def fault(folder: Path, **options: Any) -> str:
+    with pytest.raises(ValueError) as error:
+        read(folder, **options)
+    return str(error.value).replace(str(folder), "FOLDER")
+
+
+def pictures(folder: Path, rows: Rows) -> None:
+    """Files that only have to be there."""
+    for path, _, _ in rows:
+        file = folder / "images" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(path.encode())
+
+
+def as_csv(folder: Path, rows: Rows) -> None:
+    """The table as pandas writes a column of lists."""
+    with (folder / CSV).open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows([f"images/{path}", str(names), part] for path, names, part in rows)
+
+
+def as_npy(folder: Path, rows: Rows, order: tuple[str, ...] = CLASSES, kind: type = np.float64) -> None:
+    for part, (images_file, labels_file) in NPY.items():
+        chosen = [(path, names) for path, names, word in rows if word == part]
+        np.save(folder / images_file, np.array([path for path, _ in chosen], dtype=str))
+        matrix = np.array([[name in names for name in order] for _, names in chosen]).reshape(len(chosen), len(order))
+        np.save(folder / labels_file, matrix.astype(kind))
+
+
+ROWS: Rows = [
+    ("c/3.jpg", ["sky", "clouds"], "train"),
+    ("a/1.jpg", ["zebra"], "train"),
+    ("d/9.jpg", ["airport"], "val"),
+    ("b/2.jpg", [], "train"),
+    ("e/5.jpg", ["clouds", "clouds"], "train"),
+    ("f/0.jpg", [], "val"),
+    ("d/8.jpg", ["plane", "sky", "sun"], "train"),
+]
+FORMS: dict[str, Callable[[Path, Rows], None]] = {"csv": as_csv, "npy": as_npy}
+forms = pytest.mark.parametrize("form", FORMS)
+
+
+def brought(folder: Path, form: str, rows: Rows = ROWS) -> Path:
+    pictures(folder, rows)
+    FORMS[form](folder, rows)
+    return folder
+
+
+def present(source: Source) -> dict[str, set[str]]:
+    """The names of the present classes of each image."""
+    table = source.table
+    return {
+        image: {table.classes[i] for i in np.flatnonzero(table.labels[row] == 1)}
+        for row, image in enumerate(table.images)
+    }
+
+
+def test_the_official_classes() -> None:
+    assert len(CLASSES) == 81
+    assert list(CLASSES) == sorted(CLASSES)
+    places = {"airport": 0, "clouds": 13, "person": 42, "plane": 43, "sky": 55, "water": 75, "zebra": 80}
+    assert {name: CLASSES.index(name) for name in places} == places
+
+
+@forms
+def test_a_form(tmp_path: Path, form: str) -> None:
+    source = read(brought(tmp_path, form))
+    table = source.table
+    assert table.classes == CLASSES
+    assert list(table.images) == sorted(path for path, _, _ in ROWS)
+    assert present(source) == {path: set(names) for path, names, _ in ROWS}
+    assert table.labels.dtype == np.int8 and set(np.unique(table.labels)) == {-1, 1}
+    # Five train images, sorted; the protocol takes one of them for validation. The val images are for testing.
+    train = ["a/1.jpg", "b/2.jpg", "c/3.jpg", "d/8.jpg", "e/5.jpg"]
+    assert [table.images[row] for row in table.rows("test")] == ["d/9.jpg", "f/0.jpg"]
+    assert [table.images[row] for row in table.rows("validation")] == [train[i] for i in validation_split(5)[1]]
+    assert [table.images[row] for row in table.rows("train")] == [train[i] for i in validation_split(5)[0]]
+    assert [source.read(row).decode() for row in range(7)] == list(table.images)
+    assert not source.upright
+
+
+@forms
+@pytest.mark.parametrize(("keep", "fate", "left"), [(True, "kept", 7), (False, "left out", 5)])
+def test_images_without_labels(tmp_path: Path, capsys: Any, form: str, keep: bool, fate: str, left: int) -> None:
+    source = read(brought(tmp_path, form), keep_unlabelled=keep)
+    assert capsys.readouterr().err.splitlines() == [
+        f"nuswide: 1 of 5 train images have no label; {fate}",
+        f"nuswide: 1 of 2 val images have no label; {fate}",
+    ]
+    expected = {path: set(names) for path, names, _ in ROWS if keep or names}
+    assert present(source) == expected and len(expected) == left
+    assert not keep or (source.table.labels[source.table.images.index("b/2.jpg")] == -1).all()
+    # The protocol's split is that of the images that are kept.
+    training = sorted(path for path, _, word in ROWS if word == "train" and path in expected)
+    validation = [source.table.images[row] for row in source.table.rows("validation")]
+    assert validation == [training[i] for i in validation_split(len(training))[1]]
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Rows:
+    paths = draw(st.lists(st.integers(0, 99), min_size=1, max_size=12, unique=True))
+    names = st.lists(st.sampled_from(CLASSES), max_size=5, unique=True)
+    return [(f"{path % 3}/{path}.jpg", draw(names), draw(st.sampled_from(["train", "val"]))) for path in paths]
+
+
+@settings(max_examples=30)
+@given(tables(), st.permutations(CLASSES), st.sampled_from([np.float64, np.uint8, bool, np.int64]))
+def test_both_forms_say_the_same(
+    tmp_path_factory: pytest.TempPathFactory, rows: Rows, order: list[str], kind: type
+) -> None:
+    folder = brought(tmp_path_factory.mktemp("nuswide"), "csv", rows)
+    as_npy(folder, rows, tuple(order), kind)
+    (folder / CONCEPTS).write_text("\r\n".join(order) + "\r\n")
+    one, other = read(folder, labels="csv").table, read(folder, labels="npy").table
+    assert other.classes == tuple(order) and one.classes == CLASSES
+    assert one.images == other.images and one.split == other.split
+    assert np.array_equal(one.labels, other.labels[:, [order.index(name) for name in CLASSES]])
+    assert present(Source(one, lambda row: b"")) == {path: set(names) for path, names, _ in rows}
+
+
+def test_paths_as_others_wrote_them(tmp_path: Path) -> None:
+    pictures(tmp_path, ROWS)
+    text = "\ufefffilepath,label,split_name\r\n" + "".join(
+        f'{path},"{names}",{part}\r\n'
+        for path, names, part in [
+            ("images/a/1.jpg", ["sky"], "train"),
+            ("c/3.jpg", ["sun"], "train"),
+            ("images\\d\\8.jpg", ["sky"], "val"),
+        ]
+    )
+    (tmp_path / CSV).write_bytes(text.encode())
+    assert read(tmp_path).table.images == ("a/1.jpg", "c/3.jpg", "d/8.jpg")
+    (tmp_path / "images").rename(tmp_path / "Flickr")
+    table = read(tmp_path, images="Flickr").table
+    assert table.images == ("a/1.jpg", "c/3.jpg", "d/8.jpg") and table.split[2] == "test"
+
+
+def test_a_small_one_can_be_prepared(tmp_path: Path) -> None:
+    small_nuswide(tmp_path)
+    source = read(tmp_path)
+    check_splits(source.table)
+    assert [len(source.table.rows(split)) for split in ("train", "validation", "test")] == [16, 4, 12]
+    assert (source.table.labels == 1).any(1).sum() == 28
+    prepare(source, 8, tmp_path / "prepared")
+    with Image.open(tmp_path / "images" / source.table.images[3]) as image:
+        expected = np.asarray(image.convert("RGB").resize((8, 8), Image.Resampling.BILINEAR))
+    assert np.array_equal(np.load(tmp_path / "prepared/rows.npy")[3], expected)
+
+
+# What can be wrong
+
+
+def test_all_faults_of_the_table_together(tmp_path: Path) -> None:
+    pictures(tmp_path, ROWS)
+    lines = [
+        "filepath,label,split_name",
+        "images/a/1.jpg,\"['sky', 'Sky', 'aeroplane']\",train",
+        "images/b/2.jpg,\"['sky'\",train",
+        "images/c/3.jpg,,test",
+        "images/d/8.jpg,\"['sky', 3]\",val",
+        "images/d/9.jpg,__import__('os').getcwd(),val",
+        "",
+        "images/none.jpg,['sky'],val",
+        "images/e/5.jpg,['sky', 'sun'],val",
+        "images/../x.jpg,[],val",
+        "a/1.jpg,['sky'],val",
+    ]
+    (tmp_path / CSV).write_text("\n".join(lines))
+    a_list = "is no list of names such as \"['clouds', 'sky']\""
+    head, *found = fault(tmp_path).split("\n")
+    assert head.startswith(f"FOLDER/{CSV}: ") and "11" in head
+    assert found == [
+        "row 9: 4 cells, the header has 3",
+        "row 2: label 'Sky' is none of the 81 classes",
+        "row 2: label 'aeroplane' is none of the 81 classes",
+        f"row 3: label \"['sky'\" {a_list}",
+        f"row 4: label '' {a_list}",
+        "row 4: split_name 'test' is not train or val",
+        f"row 5: label \"['sky', 3]\" {a_list}",
+        f"row 6: label \"__import__('os').getcwd()\" {a_list}",
+        "row 8: image 'none.jpg' is missing",
+        "row 10: image '../x.jpg' lies outside of FOLDER/images; put it into the folder",
+        "row 11: image 'a/1.jpg' is in two splits, train (row 2) and test; a photograph belongs in one",
+    ]
+
+
+@pytest.mark.parametrize(
+    "cell", ["[" * 9999 + "]" * 9999, "-" * 100_000 + "1", "{'sky'}", "'sky'", "('sky',)", "[b'x']"]
+)
+def test_a_cell_that_is_no_list(tmp_path: Path, cell: str) -> None:
+    brought(tmp_path, "csv")
+    (tmp_path / CSV).write_text(f'filepath,label,split_name\na/1.jpg,"{cell}",train\n')
+    assert fault(tmp_path).split("\n")[1].startswith(f"row 2: label {cell[:80]!r} is no list of names")
+
+
+def test_nothing_brought(tmp_path: Path) -> None:
+    assert fault(tmp_path) == (
+        f"FOLDER: no label lists, {CSV} or formatted_train_images.npy, formatted_train_labels.npy, "
+        "formatted_val_images.npy, formatted_val_labels.npy missing; FOLDER/dataset.yaml says where to get them"
+    )
+    brought(tmp_path, "npy")
+    (tmp_path / NPY["val"][1]).unlink()
+    assert f"no label lists, {CSV} or formatted_val_labels.npy missing" in fault(tmp_path)
+    assert f"no label lists, {CSV} missing" in fault(tmp_path, labels="csv")
+    as_csv(tmp_path, ROWS)
+    assert len(read(tmp_path).table.images) == 7
+    (tmp_path / "images").rename(tmp_path / "photos")
+    assert fault(tmp_path).startswith("FOLDER/images is missing; it is the folder of the photographs")
+
+
+def test_both_forms_brought(tmp_path: Path) -> None:
+    brought(tmp_path, "npy")
+    as_csv(tmp_path, ROWS[:4])
+    assert fault(tmp_path) == f"FOLDER has {CSV} and the .npy files; say csv or npy in images.options.labels"
+    assert [len(read(tmp_path, labels=form).table.images) for form in ("csv", "npy")] == [4, 7]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"labels": "xml"}, "images.options.labels: 'xml' is not allowed; must be 'csv' or 'npy'"),
+        ({"keep_unlabelled": "no"}, "images.options.keep_unlabelled: 'no' is not allowed; must be a valid boolean"),
+        ({"images": "../voc2012"}, "images.options.images: '../voc2012' is not allowed; must be a path below FOLDER"),
+        ({"split": 1}, "images.options.split: unknown key; it takes images, keep_unlabelled, labels"),
+    ],
+)
+def test_options(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    assert fault(brought(tmp_path, "csv"), **options) == message
+
+
+def saved(file: str, array: Any) -> Callable[[Path], None]:
+    return lambda folder: np.save(folder / file, array, allow_pickle=True)
+
+
+IMAGES, LABELS = NPY["train"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            saved(IMAGES, np.array(["a/1.jpg"] * 5, dtype=object)),
+            f"FOLDER/{IMAGES} holds Python objects, which may run code and are not read; if you trust the file, save "
+            "it anew as text: np.save(path, np.array(np.load(path, allow_pickle=True).tolist()))",
+        ),
+        (saved(IMAGES, np.array([["a/1.jpg"]])), f"FOLDER/{IMAGES} holds <U7 [1, 1], not text in 1 dimension"),
+        (saved(IMAGES, np.arange(5)), f"FOLDER/{IMAGES} holds int64 [5], not text in 1 dimension"),
+        (saved(LABELS, np.array(["1"])), f"FOLDER/{LABELS} holds <U1 [1], not numbers in 2 dimensions"),
+        (
+            saved(LABELS, np.zeros((5, 80))),
+            f"FOLDER/{LABELS} is [5, 80], not [5, 81]: a row for each of {IMAGES}, a column a class",
+        ),
+        (
+            saved(LABELS, np.zeros((4, 81))),
+            f"FOLDER/{LABELS} is [4, 81], not [5, 81]: a row for each of {IMAGES}, a column a class",
+        ),
+        (
+            lambda folder: (folder / LABELS).write_text("version https://git-lfs.github.com/spec/v1\n"),
+            f"FOLDER/{LABELS} is no .npy file that can be read; bring it again",
+        ),
+        (
+            lambda folder: (folder / LABELS).write_bytes((folder / LABELS).read_bytes()[:-1]),
+            f"FOLDER/{LABELS} is no .npy file that can be read; bring it again",
+        ),
+        (
+            lambda folder: (folder / CONCEPTS).write_text("\n".join(CLASSES[:-1])),
+            f"FOLDER/{CONCEPTS} has 80 names that are not the 81 classes, a line each",
+        ),
+        (
+            lambda folder: (folder / CONCEPTS).write_text("\n".join([*CLASSES[:-1], CLASSES[0]])),
+            f"FOLDER/{CONCEPTS} has 81 names that are not the 81 classes, a line each",
+        ),
+    ],
+)
+def test_files_with_other_content(tmp_path: Path, change: Callable[[Path], object], message: str) -> None:
+    brought(tmp_path, "npy")
+    change(tmp_path)
+    assert fault(tmp_path) == message
+
+
+def test_the_remedy_for_objects_mends_the_file(tmp_path: Path) -> None:
+    brought(tmp_path, "npy")
+    expected = present(read(tmp_path))
+    path = tmp_path / IMAGES
+    saved(IMAGES, np.load(path).astype(object))(tmp_path)
+    remedy = fault(tmp_path).rpartition(": ")[2]
+    exec(remedy, {"np": np, "path": path})
+    assert present(read(tmp_path)) == expected
+
+
+def test_all_faults_of_the_matrices_together(tmp_path: Path) -> None:
+    brought(tmp_path, "npy")
+    labels = np.load(tmp_path / LABELS)
+    labels[1, 7], labels[3, 80], labels[3, 4] = -1, 2, np.nan
+    np.save(tmp_path / LABELS, labels)
+    (tmp_path / "images/d/9.jpg").unlink()
+    head, *found = fault(tmp_path).split("\n")
+    assert head.startswith("FOLDER: ") and "3" in head
+    assert found == [
+        f"{IMAGES}[1]: a label in {LABELS} is -1.0, not 0 or 1",
+        f"{IMAGES}[3]: a label in {LABELS} is nan, not 0 or 1",
+        f"{NPY['val'][0]}[0]: image 'd/9.jpg' is missing",
+    ]

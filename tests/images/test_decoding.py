@@ -1,0 +1,337 @@
+"""Whatever a file holds: the picture that Pillow gives, or one line that says what is wrong."""
+
+import io
+import struct
+import subprocess
+import sys
+import warnings
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageOps, features
+
+from mlml.images import decoding
+from mlml.images.decoding import decode, to_row
+
+ORIENTATION = 0x0112
+
+
+def picture(mode: str = "RGB", width: int = 31, height: int = 23) -> Image.Image:
+    """A smooth picture without any symmetry."""
+    y, x = np.mgrid[:height, :width]
+    pixels = np.stack([x * 255 // width, y * 255 // height, (x * y) % 256], axis=2).astype(np.uint8)
+    return Image.fromarray(pixels).convert(mode)
+
+
+def encoded(image: Image.Image, form: str, **options: object) -> bytes:
+    file = io.BytesIO()
+    image.save(file, form, **options)
+    return file.getvalue()
+
+
+def png(width: int, height: int, bits: int, kind: int, rows: Iterator[bytes]) -> bytes:
+    """A PNG written by hand. kind 0: grey, 2: RGB. A row begins with its filter's number."""
+    packer = zlib.compressobj()
+    data = b"".join(packer.compress(row) for row in rows) + packer.flush()
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, kind, 0, 0, 0)), (b"IDAT", data), (b"IEND", b"")]
+    parts = [
+        struct.pack(">I", len(body)) + tag + body + struct.pack(">I", zlib.crc32(tag + body)) for tag, body in chunks
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def fault(data: bytes, upright: bool = False) -> str:
+    with pytest.raises(ValueError) as error:
+        decode(data, upright)
+    message = str(error.value)
+    assert "\n" not in message
+    assert "; " in message  # the remedy
+    return message
+
+
+# (a) Pictures of all kinds
+
+
+def indexed(**options: object) -> bytes:
+    return encoded(picture().quantize(16), "PNG", **options)
+
+
+KINDS = {
+    "jpeg": encoded(picture(), "JPEG", quality=90),
+    "progressive jpeg": encoded(picture(), "JPEG", progressive=True),
+    "grey jpeg": encoded(picture("L"), "JPEG"),
+    "four-component jpeg": encoded(picture("CMYK"), "JPEG"),
+    "png": encoded(picture(), "PNG"),
+    "grey png": encoded(picture("L"), "PNG"),
+    "1-bit png": encoded(picture("1"), "PNG"),
+    "grey png with alpha": encoded(picture("LA"), "PNG"),
+    "png with alpha": encoded(picture("RGBA"), "PNG"),
+    "palette png": indexed(),
+    "palette png, one colour transparent": indexed(transparency=3),
+    "palette png, alpha a colour": indexed(transparency=bytes(range(0, 256, 16))),
+    "grey png, one grey transparent": encoded(picture("L"), "PNG", transparency=7),
+    "gif": encoded(picture(), "GIF"),
+    "gif, transparent": encoded(picture().quantize(16), "GIF", transparency=1),
+    "bmp": encoded(picture(), "BMP"),
+    "ppm": encoded(picture(), "PPM"),
+    "tiff": encoded(picture(), "TIFF"),
+    "tiff lzw": encoded(picture(), "TIFF", compression="tiff_lzw"),
+    "tiff jpeg": encoded(picture(), "TIFF", compression="jpeg"),
+    "tiff cmyk": encoded(picture("CMYK"), "TIFF"),
+    "webp": encoded(picture(), "WEBP"),
+    "webp with alpha": encoded(picture("RGBA"), "WEBP", lossless=True),
+    "mpo": encoded(picture(), "MPO", save_all=True, append_images=[picture().rotate(180)]),
+}
+Image.init()
+if "AVIF" in Image.SAVE:
+    KINDS["avif"] = encoded(picture(), "AVIF")
+if features.check("jpg_2000"):
+    KINDS["jpeg 2000"] = encoded(picture(), "JPEG2000")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_kinds_are_what_pillow_gives(kind: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = Image.open(io.BytesIO(KINDS[kind])).convert("RGB")
+    for upright in (False, True):
+        image = decode(KINDS[kind], upright)
+        assert image.mode == "RGB"
+        assert np.array_equal(np.asarray(image), np.asarray(expected))
+    row = to_row(KINDS[kind], 8)
+    assert row.shape == (8, 8, 3) and row.dtype == np.uint8
+    assert np.array_equal(row, np.asarray(expected.resize((8, 8), Image.Resampling.BILINEAR)))
+
+
+def test_a_row_is_written_where_it_is_wanted() -> None:
+    rows = np.full((3, 8, 8, 3), 77, np.uint8)
+    assert to_row(KINDS["jpeg"], 8, out=rows[1]) is not None
+    assert np.array_equal(rows[1], to_row(KINDS["jpeg"], 8))
+    assert (rows[[0, 2]] == 77).all()
+
+
+@pytest.mark.parametrize(
+    ("image", "color"),
+    [
+        (Image.new("CMYK", (30, 20), (0, 255, 255, 0)), (255, 0, 0)),
+        (Image.new("LA", (30, 20), (77, 5)), (77, 77, 77)),
+        (Image.new("RGBA", (30, 20), (1, 2, 3, 0)), (1, 2, 3)),
+        (Image.new("1", (30, 20), 1), (255, 255, 255)),
+        (Image.new("L", (30, 20), 77), (77, 77, 77)),
+    ],
+)
+def test_colours(image: Image.Image, color: tuple[int, int, int]) -> None:
+    row = to_row(encoded(image, "TIFF"), 8)
+    assert (row == np.array(color)).all()
+
+
+@pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG", "TIFF"])
+def test_the_first_frame_counts(form: str) -> None:
+    colors = ((250, 0, 0), (0, 250, 0), (0, 0, 250))
+    frames = [Image.new("RGB", (30, 20), color) for color in colors]
+    data = encoded(frames[0], form, save_all=True, append_images=frames[1:])
+    assert Image.open(io.BytesIO(data)).n_frames == 3
+    row = to_row(data, 8).astype(int)
+    assert (abs(row - (250, 0, 0)) < 4).all()
+
+
+def test_16_bits_a_channel() -> None:
+    grey = png(4, 3, 16, 0, (b"\0" + struct.pack(">4H", 0, 256, 40000, 65535) for _ in range(3)))
+    assert fault(grey) == ("more than 8 bits a pixel (Pillow's mode I;16), which would be cut off; save it with 8 bits")
+    # In colour Pillow keeps the upper 8 bits, which is right.
+    colour = png(2, 1, 16, 2, iter([b"\0" + struct.pack(">6H", 0x1234, 0, 0xFFFF, 0x80FF, 0x7F00, 1)]))
+    assert np.asarray(decode(colour)).tolist() == [[[0x12, 0, 0xFF], [0x80, 0x7F, 0]]]
+
+
+@pytest.mark.parametrize("mode", ["I;16", "I", "F"])
+def test_more_than_8_bits_are_refused_instead_of_cut_off(mode: str) -> None:
+    assert fault(encoded(Image.new(mode, (9, 9)), "TIFF")).startswith("more than 8 bits a pixel (Pillow's mode ")
+
+
+# (b) EXIF orientation
+
+# What a person sees, of the stored pixels. The EXIF standard says where row 0 and column 0 are to be shown.
+TURNED = {
+    1: lambda pixels: pixels,  # top, left
+    2: lambda pixels: pixels[:, ::-1],  # top, right
+    3: lambda pixels: pixels[::-1, ::-1],  # bottom, right
+    4: lambda pixels: pixels[::-1],  # bottom, left
+    5: lambda pixels: pixels.swapaxes(0, 1),  # left, top
+    6: lambda pixels: np.rot90(pixels, -1),  # right, top: a quarter turn clockwise
+    7: lambda pixels: pixels[::-1, ::-1].swapaxes(0, 1),  # right, bottom
+    8: lambda pixels: np.rot90(pixels),  # left, bottom
+}
+
+
+def oriented(form: str, orientation: int) -> bytes:
+    exif = Image.Exif()
+    exif[ORIENTATION] = orientation
+    return encoded(picture(), form, exif=exif)
+
+
+@pytest.mark.parametrize("orientation", TURNED)
+def test_upright_is_what_a_person_sees(orientation: int) -> None:
+    data, stored = oriented("PNG", orientation), np.asarray(picture())
+    assert np.array_equal(np.asarray(decode(data, upright=True)), TURNED[orientation](stored))
+    assert np.array_equal(np.asarray(decode(data)), stored)
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "TIFF"])
+@pytest.mark.parametrize("orientation", [1, 3, 5, 6, 8])
+def test_both_ways_are_pillows(form: str, orientation: int) -> None:
+    data = oriented(form, orientation)
+    plain = Image.open(io.BytesIO(data)).convert("RGB")
+    with Image.open(io.BytesIO(data)) as image:
+        turned = ImageOps.exif_transpose(image).convert("RGB")
+    assert np.array_equal(np.asarray(decode(data)), np.asarray(plain))
+    assert np.array_equal(np.asarray(decode(data, upright=True)), np.asarray(turned))
+    assert turned.size == ((23, 31) if orientation > 4 else (31, 23))
+
+
+@pytest.mark.parametrize("exif", [b"Exif\0\0rubbish", b"Exif\0\0MM\0*\0\0\0\x08\0\x09", b"", oriented("JPEG", 99)[:0]])
+def test_exif_data_that_say_nothing(exif: bytes) -> None:
+    data = encoded(picture(), "JPEG", exif=exif)
+    assert np.array_equal(np.asarray(decode(data, upright=True)), np.asarray(decode(data)))
+    data = oriented("JPEG", 99)
+    assert np.array_equal(np.asarray(decode(data, upright=True)), np.asarray(decode(data)))
+
+
+# (c) Files that hold no picture
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "the file is empty (0 bytes); bring it again"),
+        (b"<!DOCTYPE html>\n<html><body>404</body></html>", "the file is an HTML page; bring the picture itself"),
+        (b"\n <HTML lang=en>", "the file is an HTML page; bring the picture itself"),
+        (b"<!-- moved -->\n<html>", "the file is an HTML page; bring the picture itself"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid",
+            "the file is a pointer of Git LFS; bring the picture itself",
+        ),
+        (b"photographs go here\n", None),
+        (b"%PDF-1.7\n", None),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n", None),
+        (b"\0" * 5000, None),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", None),
+    ],
+)
+def test_files_that_are_no_picture(data: bytes, message: str | None) -> None:
+    known = f"the file is no image of a known format ({', '.join(decoding._formats())}); bring the picture itself"
+    assert fault(data) == (message or known)
+
+
+def test_no_other_program_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pillow reads a PDF or EPS file by Ghostscript: an image file must not be able to do that."""
+    data = encoded(picture(), "EPS")
+
+    def started(*_: object, **__: object) -> None:
+        raise AssertionError("a program was started")
+
+    monkeypatch.setattr(subprocess, "Popen", started)
+    assert "no image of a known format" in fault(data)
+
+
+@pytest.mark.parametrize("kind", ["jpeg", "png", "gif", "webp", "tiff", "bmp", "tiff lzw"])
+def test_a_file_cut_short_is_refused(kind: str) -> None:
+    data = KINDS[kind]
+    for length in (1, 3, 15, len(data) // 4, len(data) // 2, len(data) * 3 // 4):
+        message = fault(data[:length])
+        assert message.startswith(("damaged, cut short", "the file is no image")), (length, message)
+
+
+# (d) Pictures that would fill the memory
+
+
+def black(width: int, height: int) -> bytes:
+    row = bytes(1 + (width + 7) // 8)
+    return png(width, height, 1, 0, (row for _ in range(height)))
+
+
+@pytest.mark.parametrize("shape", [(30_000, 30_000), (10_000, 9_000)])  # beyond Pillow's error, and its warning
+def test_a_decompression_bomb_costs_no_memory(tmp_path: Path, shape: tuple[int, int]) -> None:
+    bomb = tmp_path / "bomb.png"
+    bomb.write_bytes(black(*shape))
+    assert bomb.stat().st_size < 200_000
+    code = """if True:
+        import pathlib, resource, sys
+        from mlml.images.decoding import decode
+        data = pathlib.Path(sys.argv[1]).read_bytes()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        try:
+            decode(data)
+        except ValueError as error:
+            print(error)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+        """
+    done = subprocess.run([sys.executable, "-c", code, bomb], capture_output=True, text=True, check=True)
+    message, grown = done.stdout.splitlines()
+    assert message == "it has more than 89,478,485 pixels (a decompression bomb?); make it smaller"
+    assert int(grown) < 30_000  # KiB; the picture would take 90 MB at least
+    assert done.stderr == ""
+
+
+def test_the_limit_itself_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "MAX_PIXELS", 31 * 23)
+    assert decode(KINDS["jpeg"]).size == (31, 23)
+    monkeypatch.setattr(decoding, "MAX_PIXELS", 31 * 23 - 1)
+    assert "pixels (a decompression bomb?); make it smaller" in fault(KINDS["jpeg"])
+
+
+# (e) Damage of any kind
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    data = bytearray(KINDS[draw(st.sampled_from(sorted(KINDS)))])
+    for _ in range(draw(st.integers(0, 4))):
+        data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
+    if draw(st.booleans()):
+        del data[draw(st.integers(0, len(data))) :]
+    return bytes(data)
+
+
+@settings(max_examples=300)
+@given(damaged(), st.booleans())
+def test_damage_gives_a_picture_or_a_line(data: bytes, upright: bool) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            image = decode(data, upright)
+        except ValueError as error:
+            message = str(error)
+            assert message and "\n" not in message
+        else:
+            assert image.mode == "RGB" and image.width * image.height > 0
+            assert image.tobytes()
+    assert caught == []
+
+
+def test_warnings_are_errors_here_and_yet_none_comes() -> None:
+    data = KINDS["palette png, alpha a colour"]
+    with pytest.warns(UserWarning, match="Transparency"):
+        Image.open(io.BytesIO(data)).convert("RGB")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert decode(data).mode == "RGB"
+
+
+def test_what_pillow_cannot_convert_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    for error, reason in (
+        (KeyError("a\nb"), "'a\\nb'"),
+        (RuntimeError("two\nlines"), "two lines"),
+        (MemoryError(), "MemoryError"),
+    ):
+
+        def fails(*_: object, error: Exception = error, **__: object) -> Image.Image:
+            raise error
+
+        monkeypatch.setattr(Image, "open", fails)
+        expected = f"damaged, cut short or of a kind that Pillow cannot read ({reason}); bring it again"
+        assert fault(b"x") == expected

@@ -1,0 +1,119 @@
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mlml.commands import selection
+from paper.marks import marked
+from paper.tables import markdown, wide
+from tests.test_architecture import ROOT
+
+
+def runs(method: str, setting: str, scores: list[float], lr: float = 1e-3, options: str | None = None) -> pd.DataFrame:
+    """A row a seed; the validation score is 100 minus the test score."""
+    about = {"dataset": "photos", "setting": setting, "method": method, "method.options": options, "train.lr": lr}
+    rows = [{**about, "seed": seed, "validation_mAP": 100 - s, "mAP": s} for seed, s in enumerate(scores)]
+    return pd.DataFrame(rows)
+
+
+def test_settings_by_strength_methods_by_the_last_one() -> None:
+    tables = [
+        runs("an", "spl", [30.0]),
+        runs("bce", "spl", [20.0, 24.0]),
+        runs("bce", "fol", [90.0]),
+        runs("an", "pol_02", [10.0]),
+        runs("bce", "pol_02", [15.0]),
+        runs("an", "ppl_04", [1.0]),
+        runs("an", "pol_08", [1.0]),
+    ]
+    table, notes = wide(pd.concat(tables))
+    assert notes == []
+    spread = np.std([20, 24], ddof=1)
+    assert markdown(table).splitlines() == [
+        "| method | fol | pol_08 | pol_02 | ppl_04 | spl |",
+        "|---|--:|--:|--:|--:|--:|",
+        "| an |  | 1.0 | 10.0 | 1.0 | 30.0 |",
+        f"| bce | 90.0 |  | 15.0 |  | 22.0 ± {spread:.1f} |",
+    ]
+
+
+def test_one_learning_rate_for_a_kind_of_setting_chosen_on_validation_where_all_were_tried() -> None:
+    tried = [runs("an", "spl", [30.0], 1e-3), runs("an", "spl", [40.0], 1e-4)]
+    # The winner on validation, which is the loser in the test, was run elsewhere too.
+    table, _ = wide(pd.concat([*tried, runs("an", "ppl_08", [50.0, 60.0], 1e-3)]))
+    assert table.loc["an"].tolist() == [f"55.0 ± {np.std([50, 60], ddof=1):.1f}", "30.0"]
+    # A candidate that was run in an easier setting only is not favoured by that.
+    table, _ = wide(pd.concat([*tried, runs("an", "ppl_08", [1.0], 1e-4)]))
+    assert table.loc["an"].tolist() == ["30.0"]
+    # Where labels are observed in another way another one may win.
+    other = [runs("an", "pol_02", [60.0], 1e-3), runs("an", "pol_02", [50.0], 1e-4)]
+    assert wide(pd.concat([*tried, *other]))[0].loc["an"].tolist() == ["50.0", "30.0"]
+
+
+def test_a_learning_rate_for_each_setting() -> None:
+    tried = [runs("an", "spl", [30.0], 1e-3), runs("an", "spl", [40.0], 1e-4)]
+    tried += [runs("an", "ppl_04", [50.0], 1e-3), runs("an", "ppl_04", [45.0], 1e-4)]
+    assert wide(pd.concat(tried))[0].loc["an"].tolist() == ["50.0", "30.0"]
+    assert wide(pd.concat(tried), each_setting=True)[0].loc["an"].tolist() == ["45.0", "30.0"]
+
+
+def test_other_options_are_a_row_of_their_own_and_validation_can_be_shown() -> None:
+    both = pd.concat([runs("asl", "spl", [30.0]), runs("asl", "spl", [40.0], options="gamma_neg=4.0")])
+    table, _ = wide(both)
+    assert table["spl"].to_dict() == {"asl gamma_neg=4.0": "40.0", "asl": "30.0"}
+    prior = pd.concat([both.assign(**{"train.prior": 1.8}), runs("asl", "spl", [20.0]).assign(**{"train.prior": 1.0})])
+    assert wide(prior)[0].index.tolist() == ["asl gamma_neg=4.0", "asl", "asl prior=1.0"]
+    assert wide(both, "validation_mAP")[0]["spl"].to_dict() == {"asl": "70.0", "asl gamma_neg=4.0": "60.0"}
+
+
+def test_experiments_of_dvc_have_a_column_for_each_option_of_each_method() -> None:
+    options = {"methods.asl.gamma_neg": [None, 8.0, 8.0, 4.0], "methods.hill.lam": [1.5, None, None, None]}
+    tables = [runs("hill", "spl", [50.0]), runs("asl", "spl", [30.0, 30.0]), runs("asl", "spl", [20.0])]
+    experiments = pd.concat(tables, ignore_index=True).drop(columns="method.options").assign(**options)
+    assert wide(experiments)[0].index.tolist() == ["hill", "asl", "asl gamma_neg=4.0"]
+
+
+TABLE = re.compile(r"^python -m paper\.tables (\S+)(.*) --update (\S+) '?([^'\n]+)'?$", re.MULTILINE)
+
+
+PAGES = {page: (ROOT / f"docs/{page}.md").read_text() for page in ("readings", "results")}
+
+
+@pytest.mark.parametrize(
+    ("file", "more", "page", "part"), [found.groups() for text in PAGES.values() for found in TABLE.finditer(text)]
+)
+def test_the_documented_tables(file: str, more: str, page: str, part: str) -> None:
+    """Each is what the command beside it gives."""
+    metric = "validation_mAP" if "--validation" in more else "mAP"
+    table, _ = wide(pd.read_csv(ROOT / file), metric, "--each-setting" in more)
+    assert marked(part, markdown(table)) in (ROOT / page).read_text()
+
+
+def test_no_documented_table_lacks_its_command() -> None:
+    for text in PAGES.values():
+        parts = set(re.findall(r"<!-- ([\w ]+): begin -->", text)) - {"statistics"}
+        assert parts == {found.group(4) for found in TABLE.finditer(text)}
+
+
+def test_the_documented_choice_of_learning_rates() -> None:
+    chosen = selection.markdown(selection.select(pd.read_csv(ROOT / "paper/results/photos_64_lr.csv")))
+    assert chosen in (ROOT / "docs/results.md").read_text()
+
+
+def test_data_sets_are_not_mixed() -> None:
+    with pytest.raises(ValueError, match="runs of several data sets: digits, photos"):
+        wide(pd.concat([runs("an", "spl", [1.0]), runs("an", "spl", [2.0]).assign(dataset="digits")]))
+
+
+def test_as_a_command(tmp_path: Path) -> None:
+    runs("an", "spl", [30.0]).to_csv(tmp_path / "runs.csv", index=False)
+    (tmp_path / "page.md").write_text(marked("photos", "old"))
+    command = [sys.executable, "-m", "paper.tables", str(tmp_path / "runs.csv"), "--update", str(tmp_path / "page.md")]
+    subprocess.run([*command, "photos"], check=True)
+    assert (tmp_path / "page.md").read_text() == marked("photos", "| method | spl |\n|---|--:|\n| an | 30.0 |")
+    done = subprocess.run([*command, "none"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr.startswith("tables: ")) == (1, True)
