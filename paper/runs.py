@@ -8,8 +8,8 @@ nor figures are kept. On a CPU the jobs share the cores.
 
 The data set is that of params.yaml, and its images must be there (``dvc repro prepare``). RESULTS.csv has the columns
 of ``dvc exp show --csv`` that say what was run and what came out, for `mlml.commands.results`,
-`mlml.commands.selection` and `paper.tables`. A row is written when its run is done, and a run that has a row is not done again: an interrupted
-command goes on where it was.
+`mlml.commands.selection` and `paper.tables`. A row is written when its run is done, and a run that has a row is not
+done again: an interrupted command goes on where it was.
 """
 
 import argparse
