@@ -31,7 +31,7 @@ from mlml.runtime.device import seed_everything
 from mlml.training.loop import train_epoch
 from mlml.training.optimizer import Optimizer
 from mlml.training.recipe import Recipe
-from mlml.training.state import RunState
+from mlml.training.state import TrainState
 
 Work = Callable[[], int]
 
@@ -77,7 +77,7 @@ class Setup:
         method = methods.build("pseudo_label", methods.TrainLabels(torch.from_numpy(self.observed), 1.5, 10))
         self.method = method.to(device)
         order = torch.Generator().manual_seed(0)
-        self.run = RunState(self.model, self.method, Optimizer(self.model.parameters(), method, 1e-5), order, None)
+        self.run = TrainState(self.model, self.method, Optimizer(self.model.parameters(), method, 1e-5), order, None)
 
     def examples(self, storage: str) -> Examples:
         """All images, as they are stored."""

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from pydantic import Field
 
 from mlml import labels as lb
-from mlml.core.files import replacing
+from mlml.core.files import atomic_write
 from mlml.core.params import Section
 from mlml.labels.table import Table
 
@@ -133,7 +133,7 @@ def _choose(observed: lb.Labels, truth: lb.Labels, count: int, random: np.random
 def save(figure: Figure, path: Path, dpi: int) -> None:
     """Write the figure; the format is the path's suffix. The same figure gives the same bytes."""
     metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix)
-    with mpl.rc_context({"svg.hashsalt": "mlml"}), replacing(path) as part:
+    with mpl.rc_context({"svg.hashsalt": "mlml"}), atomic_write(path) as part:
         figure.savefig(part, dpi=dpi, metadata=metadata)
 
 

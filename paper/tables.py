@@ -5,8 +5,8 @@
 A method has one row, and another with options that are not its defaults, or another parameter than most of its runs.
 Its learning rate and batch size are those that win on validation (`mlml.commands.selection`): one choice for the
 settings in which the observed labels are a sample of all, and one for those in which they are present labels alone,
-which not every method can learn from; or, as in the paper, one for each setting. A cell is the mean test mAP over the seeds, with the
-sample standard deviation.
+which not every method can learn from; or, as in the paper, one for each setting. A cell is the mean test mAP over
+the seeds, with the sample standard deviation.
 """
 
 import argparse

@@ -13,6 +13,7 @@ import typer
 
 import mlml
 from mlml.core.params import DATASET, PARAMS, read_sections
+from mlml.core.progress import log_to_terminal
 
 
 def parameters(stage: str) -> dict[str, Any]:
@@ -40,6 +41,7 @@ def run(main: Callable[..., None]) -> None:
     if Path(mlml.__file__).resolve().parent != expected.resolve():
         sys.exit(f"mlml is imported from {mlml.__file__}, not from {expected}: run stages as `python -m stages.<name>`")
     signal.signal(signal.SIGTERM, _interrupt)
+    log_to_terminal()
     stage = Path(sys.argv[0]).stem
     rank = int(os.environ.get("RANK", 0))  # set by torchrun
     stage += f", process {rank}" if rank else ""

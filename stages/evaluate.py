@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mlml.core.files import replacing, write_json
+from mlml.core.files import atomic_write, write_json
 from mlml.evaluation import DECIMALS, evaluate
 from mlml.images import store
 from mlml.labels import table
@@ -31,14 +31,14 @@ def main(
         hardware.use_again(about["engine"], classifier)
         with enough_memory("device: cpu, or a smaller prepare.image_size or train.backbone needs less of a GPU's"):
             logits = predict.predict(classifier.to(device), test)
-        if not parallel.first():
+        if not parallel.is_main():
             return
     summary, per_class = evaluate(labels.classes, test.labels, logits)
     summary["validation_mAP"] = round(about["validation_mAP"], DECIMALS)
     summary["best_epoch"] = about["epoch"]
-    with replacing(scores) as part:
+    with atomic_write(scores) as part:
         np.save(part, logits)
-    with replacing(classes_file) as part:
+    with atomic_write(classes_file) as part:
         per_class.to_csv(part, sep="\t", index=False, lineterminator="\n")
     for name in per_class["class"][per_class["AP"].isna()]:
         print(f"class {name!r} has no positive test image: it is left out of the mAP")

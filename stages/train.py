@@ -31,15 +31,15 @@ def main(images_folder: Path, labels_file: Path, observed_file: Path, folder: Pa
         if observed.images != labels.take(labels.rows("train")).images:
             raise ValueError(f"{observed_file} is not about the training images of {labels_file}: run `dvc repro`")
         device = device_for(axes.device)
-        values = [plan.model_dump(), axes.model_dump(), options, parallel.processes()]
+        values = [plan.model_dump(), axes.model_dump(), options, parallel.world_size()]
         large = [*sorted(images_folder.iterdir()), *filter(Path.is_file, [Path(plan.weights)])]
         checkpoint = Checkpoint(FOLDER, fingerprint(values, [labels_file, observed_file], large, device))
-        if parallel.first() and (remark := others(checkpoint)):
+        if parallel.is_main() and (remark := others(checkpoint)):
             print(remark, file=sys.stderr)
-        with checkpoint.held() if parallel.first() else nullcontext():
-            on_epoch = History(history_file) if parallel.first() else (lambda epoch: None)
+        with checkpoint.held() if parallel.is_main() else nullcontext():
+            on_epoch = History(history_file) if parallel.is_main() else (lambda epoch: None)
             trained = experiment.train(prepared, labels, observed.labels, plan, axes, options, on_epoch, checkpoint)
-            if parallel.first():
+            if parallel.is_main():
                 trained.save(folder, {"classes": labels.classes, "method": axes.method})
                 sync(history_file, *folder.iterdir(), folder)
                 checkpoint.remove()

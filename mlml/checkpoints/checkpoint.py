@@ -1,5 +1,6 @@
 """What a run that was killed goes on from: its state after the last finished epoch, in a file."""
 
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -13,8 +14,9 @@ import torch
 from torch import Tensor
 
 from mlml.checkpoints.hashed import Hashing, whole
-from mlml.core.files import replacing, sync
-from mlml.core.progress import say
+from mlml.core.files import atomic_write, sync
+
+logger = logging.getLogger(__name__)
 
 # An experiment of DVC's outside the workspace has a folder of its own, which is removed even if it fails: to keep its
 # checkpoints, set the variable to an absolute path.
@@ -50,7 +52,7 @@ class Checkpoint:
             return None
         with file:
             if not whole(file):
-                say(f"{self.path} is damaged: it is removed, and training starts anew")
+                logger.warning(f"{self.path} is damaged: it is removed, and training starts anew")
                 self.path.unlink()
                 return None
             file.seek(0)
@@ -134,7 +136,7 @@ class Checkpoint:
 
     def _write(self, state: Mapping[str, Any]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(self.path) as part, part.open("wb") as file:
+        with atomic_write(self.path) as part, part.open("wb") as file:
             hashing = Hashing(file, self._given_up)
             try:
                 torch.save(state, cast(IO[bytes], hashing))

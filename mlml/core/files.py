@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path` to write to; it takes the name when the block ends without an error.
 
     A new file takes the old one's place instead of being written over it: the old one may be a link into
@@ -35,7 +35,7 @@ def sync(*paths: Path) -> None:
 
 def link(source: Path, target: Path) -> None:
     """Make `target` another name of the file `source`, or a copy of it where the file system has no such names."""
-    with replacing(target) as part:
+    with atomic_write(target) as part:
         try:
             os.link(source, part)
         except OSError:
@@ -44,5 +44,5 @@ def link(source: Path, target: Path) -> None:
 
 def write_json(path: Path, values: Mapping[str, int | float | str]) -> None:
     """Write `values` as a JSON object, one key a line."""
-    with replacing(path) as part:
+    with atomic_write(path) as part:
         part.write_text(json.dumps(values, indent=2, allow_nan=False) + "\n", encoding="utf-8")

@@ -1,15 +1,35 @@
-"""Progress of long work: a bar in a terminal, a line every tenth in a log."""
+"""What a user sees while long work runs: log lines, and a progress bar or, in a log file, a line every tenth.
 
+The library reports through `logging`; nothing is shown until a command or a stage calls `log_to_terminal`.
+"""
+
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tqdm import tqdm
 
+logger = logging.getLogger(__name__)
 
-def say(line: str) -> None:
-    """Print a line to standard error at once, as long work goes on."""
-    tqdm.write(line, file=sys.stderr)
+
+class _TerminalHandler(logging.Handler):
+    """Writes messages above a progress bar: warnings to standard error, the rest to standard output."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            file = sys.stderr if record.levelno >= logging.WARNING else sys.stdout
+            tqdm.write(self.format(record), file=file)
+            file.flush()
+        except Exception:
+            self.handleError(record)
+
+
+def log_to_terminal(level: int = logging.INFO) -> None:
+    """Show the messages of `mlml` from `level` on; called once, by a command or a stage."""
+    log = logging.getLogger("mlml")
+    log.setLevel(level)
+    log.handlers = [_TerminalHandler()]
 
 
 @contextmanager
@@ -40,6 +60,6 @@ def progress(
                 bar.set_postfix(facts, refresh=False)
             bar.update(count)
             if lines and done * 10 // total > before * 10 // total:
-                say(f"{what}: {done * 100 // total}% of {total:,} {'bytes' if scale else unit}")
+                logger.info(f"{what}: {done * 100 // total}% of {total:,} {'bytes' if scale else unit}")
 
         yield advance

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlml import labels as lb
-from mlml.core.errors import raise_faults
+from mlml.core.errors import raise_errors
 
 Id = int | str  # COCO's are numbers; tools that people use also write texts
 _MARK = b"\xef\xbb\xbf"  # of UTF-8, as some editors put it before a text
@@ -101,7 +101,7 @@ def parse(data: bytes | mmap.mmap, where: str) -> Instances:
     rows = _numbers(row, file.annotations, "image_id")
     columns = _numbers(column, file.annotations, "category_id")
     faults = _faults(file, rows, columns)
-    raise_faults(f"{where}: faults: {len(faults)}", faults)
+    raise_errors(f"{where}: faults: {len(faults)}", faults)
     names = tuple((category.id, category.name) for category in categories)
     return Instances(names, list(row), [image.file_name for image in file.images], rows, columns)
 

@@ -10,8 +10,8 @@ from typing import Annotated, TypeVar
 import numpy as np
 from pydantic import Field
 
-from mlml.core.errors import raise_faults
-from mlml.core.files import replacing
+from mlml.core.errors import raise_errors
+from mlml.core.files import atomic_write
 from mlml.core.params import Section
 from mlml.core.progress import progress
 from mlml.core.threads import cores, in_order
@@ -55,7 +55,7 @@ def prepare(source: Source, size: int, folder: Path, storage: Storage = "rows") 
 
 
 def _write_rows(source: Source, size: int, folder: Path) -> None:
-    with replacing(folder / ROWS) as part, part.open("wb") as file:
+    with atomic_write(folder / ROWS) as part, part.open("wb") as file:
         shape = (len(source.table.images), size, size, 3)
         np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
         file.flush()
@@ -75,7 +75,7 @@ def _write_rows(source: Source, size: int, folder: Path) -> None:
 def _write_encoded(source: Source, size: int, folder: Path) -> None:
     lengths = array("q")
     # The index takes its name last, and while a shard is replaced there is none.
-    with replacing(folder / INDEX) as index, replacing(folder / SHARD) as shard, shard.open("wb") as file:
+    with atomic_write(folder / INDEX) as index, atomic_write(folder / SHARD) as shard, shard.open("wb") as file:
 
         def one(row: int) -> bytes:
             data = source.read(row)
@@ -132,7 +132,7 @@ def each_image(
                 for result in results:
                     keep(result)
             advance(len(results) + len(faults))
-    raise_faults(f"{len(found)} images cannot be read", found)
+    raise_errors(f"{len(found)} images cannot be read", found)
 
 
 def _reserve(file: int, length: int) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from mlml import labels as lb
-from mlml.core.errors import raise_faults
+from mlml.core.errors import raise_errors
 from mlml.datasets.source import Source
 from mlml.datasets.split import validation_split
 from mlml.labels.table import Table
@@ -76,7 +76,7 @@ def source(given: Given, upright: bool) -> Source:
     faults += [*given.faults, *_image_faults(given, split)]
     order = {place: i for i, place in enumerate(given.places)}
     faults.sort(key=lambda fault: order.get(fault[0], -1))
-    raise_faults(f"{given.file}: faults: {len(faults)}", [f"{place}: {text}" for place, text in faults])
+    raise_errors(f"{given.file}: faults: {len(faults)}", [f"{place}: {text}" for place, text in faults])
     if not given.images:
         raise ValueError(f"{given.file}: no images; a data set needs some")
     rows = np.array(sorted(range(len(given.images)), key=given.images.__getitem__))

@@ -1,6 +1,7 @@
 """What is to be fetched, and the part of it that is there."""
 
 import hashlib
+import logging
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from mlml.core.params import Section
-from mlml.core.progress import progress, say
+from mlml.core.progress import progress
+
+logger = logging.getLogger(__name__)
 
 BIG = 1 << 28  # bytes from which hashing shows its progress
 CHUNK = 1 << 18
@@ -84,7 +87,7 @@ class Part:
     def write(self, url: str, start: int, chunks: Iterable[bytes], version: str = "") -> None:
         """Put `chunks` from byte `start` on, which is 0 or the size; returns when the size is the archive's."""
         total = self.archive.bytes
-        say(f"{self.archive.file}: from {url}" + (f", resuming at byte {start:,}" if start else ""))
+        logger.info(f"{self.archive.file}: from {url}" + (f", resuming at byte {start:,}" if start else ""))
         with self.path.open("ab" if start else "wb") as file, progress(self.archive.file, total, "B", start) as add:
             if start == 0:  # after the old bytes are gone: a kill in between must not give them a new origin
                 self.sources.clear()

@@ -1,6 +1,7 @@
 """Fetches the archives of a public data set: resumes, tries one address after the other, trusts only the sha256."""
 
 import errno
+import logging
 import os
 import shutil
 import time
@@ -14,12 +15,13 @@ from requests.adapters import HTTPAdapter
 from urllib3.response import BaseHTTPResponse
 from urllib3.util import Retry
 
-from mlml.core.files import replacing
+from mlml.core.files import atomic_write
 from mlml.core.params import Section
-from mlml.core.progress import say
 from mlml.download.archive import Archive, Broken, Part, Refused
 from mlml.download.manual import Brought
 from mlml.download.transfer import copy, get
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["Archive", "Download", "DownloadError", "fetch"]
 
@@ -104,7 +106,7 @@ def _from_any(part: Part) -> None:
                 return _from_one(part, url, session)
             except Refused as refusal:
                 lines.append(f"{url}: {refusal}")
-                say(f"{archive.file}: {lines[-1]}")
+                logger.warning(f"{archive.file}: {lines[-1]}")
     again = f"run the command again to {'resume' if part.size else 'try again'}"
     lines.append(f"{part.kept}; {again}, or add a file: address of a copy you have to the data set's dataset.yaml")
     raise DownloadError("\n  ".join(lines))
@@ -124,7 +126,7 @@ def _from_one(part: Part, url: str, session: requests.Session) -> None:
             why = f"{broken} at byte {part.size:,} of {archive.bytes:,}"
             if stalls > RETRIES:
                 raise Refused(f"{why}, and {RETRIES} retries got no further") from None
-            say(f"{archive.file}: {why}; trying again")
+            logger.warning(f"{archive.file}: {why}; trying again")
             time.sleep(BACKOFF * 2 ** (stalls - 1))
             continue
         found = part.sha256(part.path)
@@ -134,7 +136,7 @@ def _from_one(part: Part, url: str, session: requests.Session) -> None:
         part.clear()
         if alone:
             raise Refused(f"it gives a file with sha256 {found}, not {archive.sha256}")
-        say(f"{archive.file}: bytes of several runs or addresses do not fit together; starting over")
+        logger.warning(f"{archive.file}: bytes of several runs or addresses do not fit together; starting over")
         best = 0
 
 
@@ -144,5 +146,5 @@ def _move(source: Path, target: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        with replacing(target) as part:
+        with atomic_write(target) as part:
             shutil.copyfile(source, part)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from mlml.core.errors import raise_faults
+from mlml.core.errors import raise_errors
 from mlml.core.params import Section
 
 
@@ -59,7 +59,7 @@ def check(items: Sequence[Brought], folder: Path) -> None:
         missing = [[lack for lack in way if lack] for way in ways]
         if all(missing):
             faults.append(f"{'; or instead: '.join(', '.join(way) for way in missing)} (get it from: {item.source})")
-    raise_faults(f"{folder}: these cannot be downloaded, bring them under these names", faults)
+    raise_errors(f"{folder}: these cannot be downloaded, bring them under these names", faults)
 
 
 def _lack(folder: Path, name: str) -> str:

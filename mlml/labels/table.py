@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from mlml import labels as lb
-from mlml.core.errors import raise_faults
-from mlml.core.files import replacing
+from mlml.core.errors import raise_errors
+from mlml.core.files import atomic_write
 
 SPLITS = ("train", "validation", "test")
 _COMMA, _BAD = ord(","), 2
@@ -104,7 +104,7 @@ def check_complete(table: Table) -> None:
 
 def write(table: Table, path: Path) -> None:
     """Write `table` as CSV; the file appears under its name only when it is complete."""
-    with replacing(path) as part, part.open("wb") as file:
+    with atomic_write(path) as part, part.open("wb") as file:
         file.write(_quoted(["image", "split", *table.classes]) + b"\n")
         for image, split, labels in zip(table.images, table.split, table.labels, strict=True):
             cells = np.full((len(labels), 2), _COMMA, np.uint8)
@@ -149,7 +149,7 @@ def _parse(file: Iterator[str]) -> Table:
             faults.append(f"row {number}: {fault}")
         images.append(row[0])
         split.append(row[1] if len(row) > 1 else "")
-    raise_faults(f"rows that cannot be read: {len(faults)}", faults)
+    raise_errors(f"rows that cannot be read: {len(faults)}", faults)
     matrix = np.frombuffer(labels, np.int8).reshape(len(images), len(classes))
     return Table(classes, tuple(images), tuple(split), matrix)
 

@@ -87,16 +87,17 @@ def choose(wanted: Engine, device: torch.device, model: Classifier, image_bytes:
     if wanted.compile == "auto":
         pays = device.type == "cuda" and pixels >= PAYS and _can_compile()
         # CUDA graphs and the exchange of gradients between processes do not go together.
-        chosen["compile"] = ("reduce-overhead" if parallel.processes() == 1 else "default") if pays else "none"
-    if chosen["compile"] == "reduce-overhead" and parallel.processes() > 1:
+        chosen["compile"] = ("reduce-overhead" if parallel.world_size() == 1 else "default") if pays else "none"
+    if chosen["compile"] == "reduce-overhead" and parallel.world_size() > 1:
         raise ValueError(
-            f"train.compile: reduce-overhead is not allowed with {parallel.processes()} processes; default is, and none"
+            f"train.compile: reduce-overhead is not allowed with {parallel.world_size()} processes; "
+            "default is, and none"
         )
     if wanted.inputs == "auto":
         fits = device.type == "cuda" and image_bytes <= SHARE * torch.cuda.mem_get_info(device)[0]
         chosen["inputs"] = "device" if fits else "disk"
     name = f"cuda ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else device.type
-    return Chosen(name, parallel.processes(), **chosen)
+    return Chosen(name, parallel.world_size(), **chosen)
 
 
 def _can_compile() -> bool:

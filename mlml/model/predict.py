@@ -22,10 +22,10 @@ def over_all(examples: Examples, width: int, device: torch.device, compute: Call
         compute: of a batch of images, on the device: float32 [b, width].
     """
     plane = torch.zeros(len(examples.rows), width, device=device)
-    batches = torch.arange(len(plane)).split(BATCH_SIZE)[parallel.rank() :: parallel.processes()]
+    batches = torch.arange(len(plane)).split(BATCH_SIZE)[parallel.rank() :: parallel.world_size()]
     for batch, images in zip(batches, stream(examples, batches, device), strict=True):
         plane[batch[0] : batch[-1] + 1] = compute(images)
-    return parallel.add(plane)
+    return parallel.all_reduce(plane)
 
 
 @torch.no_grad()

@@ -9,7 +9,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from mlml.core.files import replacing
+from mlml.core.files import atomic_write
 from mlml.model.classifier import Classifier
 
 HUB, NONE = "hub", "none"
@@ -77,7 +77,7 @@ def _file_state(path: Path) -> dict[str, Tensor]:
 def save(model: Classifier, path: Path, about: dict[str, Any]) -> None:
     """Write the weights as safetensors, with `about` (JSON values) and the backbone's name as metadata."""
     state = {key: value.contiguous().cpu() for key, value in model.state_dict().items()}
-    with replacing(path) as part:
+    with atomic_write(path) as part:
         safetensors.torch.save_file(state, part, {"mlml": json.dumps({"backbone": model.name, **about})})
 
 

@@ -27,7 +27,7 @@ def device_for(name: str) -> torch.device:
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and parallel.processes() > 1:
+    if name == "cuda" and parallel.world_size() > 1:
         name = f"cuda:{os.environ['LOCAL_RANK']}"
     try:
         torch.empty(0, device=name)

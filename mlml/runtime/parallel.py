@@ -5,11 +5,11 @@ process has the same loss, the same predictions and the same pseudo labels, and 
 right too. Without `group`, or with one process, nothing here does anything.
 """
 
+import logging
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from inspect import signature
 from threading import Thread
 from typing import Any, TypeVar, cast
@@ -24,14 +24,15 @@ _T = TypeVar("_T")
 
 @contextmanager
 def group() -> Iterator[None]:
-    """Join the processes that torchrun started, if it did; the first one alone prints."""
+    """Join the processes that torchrun started, if it did; the main one alone reports."""
     if not dist.is_available() or not dist.is_torchelastic_launched():
         yield
         return
     dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     Thread(target=_end_without, args=[os.getppid()], daemon=True).start()
-    with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(sys.stdout if first() else nowhere):
-        yield
+    if not is_main():
+        logging.getLogger("mlml").setLevel(logging.ERROR)
+    yield
     dist.destroy_process_group()  # not after an error: it may wait for processes that have another
 
 
@@ -42,7 +43,7 @@ def _end_without(parent: int) -> None:
     os._exit(1)
 
 
-def processes() -> int:
+def world_size() -> int:
     """How many there are."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
@@ -52,58 +53,58 @@ def rank() -> int:
     return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
 
 
-def first() -> bool:
+def is_main() -> bool:
     """Whether this is the process that prints and writes."""
     return rank() == 0
 
 
 def share(batch: Tensor) -> Tensor:
     """This process's part of a batch [b, ...]: every W-th of it, of W processes."""
-    return batch[rank() :: processes()]
+    return batch[rank() :: world_size()]
 
 
-def whole(part: Tensor, size: int) -> Tensor:
+def gather_batch(part: Tensor, size: int) -> Tensor:
     """The batch [size, ...] whose `share` is `part` in each process, in all of them.
 
     Its gradient reaches the parts W times as large: the processes' gradients are averaged, where they should be added.
     """
-    if processes() == 1:
+    if world_size() == 1:
         return part
-    result: Tensor = _Whole.apply(part, size)
+    result: Tensor = _GatherBatch.apply(part, size)
     return result
 
 
-class _Whole(torch.autograd.Function):
+class _GatherBatch(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, part: Tensor, size: int) -> Tensor:
         batch = part.new_zeros(size, *part.shape[1:])
         share(batch).copy_(part)
-        return add(batch)
+        return all_reduce(batch)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return share(gradients[0]) * processes(), None
+        return share(gradients[0]) * world_size(), None
 
 
-def add(values: Tensor) -> Tensor:
+def all_reduce(values: Tensor) -> Tensor:
     """The sum over the processes, in place."""
-    if processes() > 1:
+    if world_size() > 1:
         dist.all_reduce(values)
     return values
 
 
-def from_first(make: Callable[[], _T]) -> _T:
+def broadcast(make: Callable[[], _T]) -> _T:
     """What `make` returns in the first process, in all of them; it is called there alone."""
-    if processes() == 1:
+    if world_size() == 1:
         return make()
-    box: list[Any] = [make() if first() else None]
+    box: list[Any] = [make() if is_main() else None]
     dist.broadcast_object_list(box, device=torch.device("cpu"))
     return cast(_T, box[0])
 
 
 def replicated(model: nn.Module) -> nn.Module:
     """The model with the first process's weights, whose gradients are averaged over the processes."""
-    if processes() == 1:
+    if world_size() == 1:
         return model
     # Running statistics are made one after the epoch; older versions of torch have another name for that.
     new, old = "forward_sync_buffers", "broadcast_buffers"
@@ -115,10 +116,10 @@ def replicated(model: nn.Module) -> nn.Module:
 @torch.no_grad()
 def average_buffers(model: nn.Module) -> None:
     """Make the running statistics of the processes one: their mean."""
-    if processes() > 1:
+    if world_size() > 1:
         for name, buffer in model.named_buffers():
             if name.endswith(("running_mean", "running_var")):
-                add(buffer).div_(processes())
+                all_reduce(buffer).div_(world_size())
 
 
 def same_random(device: torch.device) -> None:
@@ -126,9 +127,9 @@ def same_random(device: torch.device) -> None:
 
     They differ before if the backbone draws, for dropout, and the shares differ in size.
     """
-    if processes() > 1:
+    if world_size() > 1:
         cuda = device.type == "cuda"
-        states = from_first(lambda: (torch.get_rng_state(), torch.cuda.get_rng_state(device) if cuda else None))
+        states = broadcast(lambda: (torch.get_rng_state(), torch.cuda.get_rng_state(device) if cuda else None))
         torch.set_rng_state(states[0])
         if states[1] is not None:
             torch.cuda.set_rng_state(states[1], device)

@@ -1,5 +1,6 @@
 """One run of the axes: from prepared images and observed labels to a trained classifier."""
 
+import logging
 from collections.abc import Callable, Mapping
 from math import inf
 from pathlib import Path
@@ -26,6 +27,8 @@ from mlml.training.loop import fit
 from mlml.training.recipe import Recipe, Run
 from mlml.training.trajectories import Recorder
 
+logger = logging.getLogger(__name__)
+
 
 class Trained(NamedTuple):
     """What a run leaves.
@@ -47,7 +50,7 @@ class Trained(NamedTuple):
         known = {**about, **self.best._asdict(), "engine": self.engine._asdict()}
         weights.save(self.classifier, folder / "weights.safetensors", known)
         self.recorder.save(folder / "trajectories.npz")
-        print(f"best epoch {self.best.epoch}: validation mAP {self.best.validation_mAP:.2f}")
+        logger.info(f"best epoch {self.best.epoch}: validation mAP {self.best.validation_mAP:.2f}")
 
 
 def train(
@@ -95,7 +98,7 @@ def train(
     with enough_memory(less):
         method = methods.build(axes.method, known, options).to(device)
         for note in method.notes:
-            print(f"method: {axes.method}, {note}", flush=True)
+            logger.info(f"method: {axes.method}, {note}")
         recorder = Recorder(n, width, axes.seed, method, device)
         if chosen.inputs == "device":
             training, validation = on_device(training, device), on_device(validation, device)
@@ -109,7 +112,7 @@ def train(
 
 def _alone(n: int, recipe: Recipe) -> bool:
     """Whether a batch, or what batch normalisation sees of it, has a single image."""
-    parts = 1 if recipe.sync_batch_norm else parallel.processes()
+    parts = 1 if recipe.sync_batch_norm else parallel.world_size()
     return n > 0 and smallest(n, recipe.batch_size) // parts <= 1
 
 
@@ -124,5 +127,5 @@ def _engine(
     hardware.use(chosen, classifier)
     if chosen.sync_batch_norm:
         sync_batch_norm.synchronise(classifier, device)
-    print(f"engine: {chosen.line()}", flush=True)
+    logger.info(f"engine: {chosen.line()}")
     return chosen

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from mlml.core.files import replacing
+from mlml.core.files import atomic_write
 
 DECIMALS = 6
 
@@ -34,5 +34,5 @@ class History:
 
     def __call__(self, epoch: Epoch) -> None:
         self.epochs.append(epoch)
-        with replacing(self.path) as part:
+        with atomic_write(self.path) as part:
             pd.DataFrame(self.epochs).round(DECIMALS).to_csv(part, sep="\t", index=False, lineterminator="\n")

@@ -1,6 +1,7 @@
 """Training of the linear layer alone, as a start for the training end to end (Cole 2021, "LinearInit")."""
 
 import copy
+import logging
 from math import isfinite
 
 import torch
@@ -12,6 +13,8 @@ from mlml.model.predict import as_features
 from mlml.training.optimizer import Optimizer
 from mlml.training.recipe import Recipe
 from mlml.training.validation import REMEDY, validation_map
+
+logger = logging.getLogger(__name__)
 
 
 def train_head(
@@ -49,7 +52,7 @@ def train_head(
         if not isfinite(mean):
             raise FloatingPointError(f"{where}: the loss of method {method.name} is {mean}; {REMEDY}")
         score = validation_map(probe, validation, where, method.name)
-        print(f"linear init {epoch:2d}/{recipe.linear_init}  loss {mean:.4f}  validation mAP {score:.2f}", flush=True)
+        logger.info(f"linear init {epoch:2d}/{recipe.linear_init}  loss {mean:.4f}  validation mAP {score:.2f}")
         if score > best:
             optimizer.settle()
             best, kept = score, copy.deepcopy((model.head.state_dict(), method.state_dict()))

@@ -1,5 +1,6 @@
 """The training loop that all methods share."""
 
+import logging
 from collections.abc import Callable
 
 import torch
@@ -17,9 +18,11 @@ from mlml.training.linear_init import train_head
 from mlml.training.optimizer import Optimizer
 from mlml.training.recipe import Recipe
 from mlml.training.running_loss import RunningLoss
-from mlml.training.state import RunState
+from mlml.training.state import TrainState
 from mlml.training.trajectories import Recorder
 from mlml.training.validation import REMEDY, validation_map
+
+logger = logging.getLogger(__name__)
 
 CHECK_STEPS = 50  # how often the loss is shown, and seen to be finite
 
@@ -57,12 +60,12 @@ def fit(
     _check_sizes(len(train.rows), len(validation.rows), recipe.batch_size)
     device = model.device
     random = torch.Generator().manual_seed(seed)
-    run = RunState(model, method, Optimizer(model.parameters(), method, recipe.lr), random, recorder)
-    if not _taken_up(run, checkpoint, on_epoch) and recipe.linear_init and isinstance(model, Classifier):
+    run = TrainState(model, method, Optimizer(model.parameters(), method, recipe.lr), random, recorder)
+    if not _resume(run, checkpoint, on_epoch) and recipe.linear_init and isinstance(model, Classifier):
         train_head(model, method, train, validation, recipe, random)
         # Anew: that of the linear layer has taken over the method's own numbers.
         run.optimizer = Optimizer(model.parameters(), method, recipe.lr)
-        _put_aside(run, checkpoint)
+        _save_checkpoint(run, checkpoint)
     kept = torch.empty(train.labels.shape, device=device) if method.wants_predictions else None
 
     def keep(index: Tensor, predictions: Tensor) -> None:
@@ -80,9 +83,9 @@ def fit(
             recorder.end_epoch(method)
         score = validation_map(model, validation, f"epoch {epoch}", method.name)
         run.finish(Epoch(epoch, loss, score))
-        print(f"epoch {epoch:2d}/{recipe.epochs}  loss {loss:.4f}  validation mAP {score:.2f}", flush=True)
+        logger.info(f"epoch {epoch:2d}/{recipe.epochs}  loss {loss:.4f}  validation mAP {score:.2f}")
         on_epoch(run.history[-1])
-        _put_aside(run, checkpoint)
+        _save_checkpoint(run, checkpoint)
     model.load_state_dict(run.weights)
     return run.best
 
@@ -90,32 +93,32 @@ def fit(
 def _check_sizes(train: int, validation: int, batch_size: int) -> None:
     if not train or not validation:
         raise ValueError(f"{train} training and {validation} validation images; both are needed")
-    if batches.smallest(train, batch_size) < parallel.processes():
+    if batches.smallest(train, batch_size) < parallel.world_size():
         raise ValueError(
-            f"train.batch_size: {batch_size} is not allowed with {parallel.processes()} processes; each needs "
+            f"train.batch_size: {batch_size} is not allowed with {parallel.world_size()} processes; each needs "
             "an image of every batch"
         )
 
 
-def _taken_up(run: RunState, checkpoint: Checkpoint | None, on_epoch: Callable[[Epoch], None]) -> bool:
+def _resume(run: TrainState, checkpoint: Checkpoint | None, on_epoch: Callable[[Epoch], None]) -> bool:
     """Whether there was a checkpoint, which `run` then is in the state of."""
-    state = parallel.from_first(lambda: checkpoint.load() if checkpoint else None)
+    state = parallel.broadcast(lambda: checkpoint.load() if checkpoint else None)
     if state is None:
         return False
     run.load_state_dict(state)
-    print(f"goes on after epoch {len(run.history)}", flush=True)
+    logger.info(f"goes on after epoch {len(run.history)}")
     for epoch in run.history:
         on_epoch(epoch)
     return True
 
 
-def _put_aside(run: RunState, checkpoint: Checkpoint | None) -> None:
-    if checkpoint and parallel.first():
+def _save_checkpoint(run: TrainState, checkpoint: Checkpoint | None) -> None:
+    if checkpoint and parallel.is_main():
         checkpoint.save(run.state_dict())
 
 
 def train_epoch(
-    run: RunState, train: Examples, recipe: Recipe, epoch: int, keep: Callable[[Tensor, Tensor], None]
+    run: TrainState, train: Examples, recipe: Recipe, epoch: int, keep: Callable[[Tensor, Tensor], None]
 ) -> float:
     """One step for each batch; gives each step's predictions to `keep` and returns the mean loss an image."""
     run.model.train()
@@ -125,13 +128,13 @@ def train_epoch(
     observed = torch.from_numpy(train.labels).to(device)
     inputs = stream(train, [parallel.share(step.rows) for step in steps], device)
     with progress(
-        f"epoch {epoch}/{recipe.epochs}", len(train.rows), "images", log=False, shown=parallel.first()
+        f"epoch {epoch}/{recipe.epochs}", len(train.rows), "images", log=False, shown=parallel.is_main()
     ) as advance:
         for number, (step, images) in enumerate(zip(steps, inputs, strict=True), 1):
             if step.mirrored is not None:
                 images = batches.flipped(images, parallel.share(step.mirrored))
             optimizer.zero_grad()
-            logits = parallel.whole(run.replica(images), len(step.rows))
+            logits = parallel.gather_batch(run.replica(images), len(step.rows))
             loss = method(logits, Batch(observed[step.index], step.index), epoch)
             loss.backward()
             optimizer.step()
@@ -146,7 +149,7 @@ def train_epoch(
     return float((each * sizes).sum() / sizes.sum())
 
 
-def _shown(losses: Tensor, run: RunState, epoch: int) -> dict[str, str]:
+def _shown(losses: Tensor, run: TrainState, epoch: int) -> dict[str, str]:
     """What stands beside the bar.
 
     Raises:

@@ -17,7 +17,7 @@ from mlml.training.trajectories import Recorder
 
 
 @dataclass
-class RunState:
+class TrainState:
     """What a run has come to. A run that goes on with it ends as if it had not been interrupted, to the bit.
 
     Attributes:

@@ -15,7 +15,7 @@ def synchronise(model: nn.Module, device: torch.device) -> None:
 
     On a GPU these are torch's own layers. torch has none for the CPU: there the layers get another `forward`.
     """
-    if parallel.processes() == 1:
+    if parallel.world_size() == 1:
         return
     if device.type == "cuda":
         from timm.layers import convert_sync_batchnorm
@@ -46,7 +46,7 @@ def _forward(layer: Any, inputs: Tensor) -> Tensor:
 def _statistics(inputs: Tensor) -> tuple[Tensor, Tensor, float]:
     """Mean and variance (of all, not of a sample) of each channel over all processes, and how many values it has."""
     axes = [axis for axis in range(inputs.ndim) if axis != 1]
-    count = parallel.add(torch.tensor(float(inputs.numel() / inputs.shape[1]))).item()
+    count = parallel.all_reduce(torch.tensor(float(inputs.numel() / inputs.shape[1]))).item()
     mean = _Sum.apply(inputs.sum(axes)) / count
     centred = inputs - _by_channel(mean, inputs)
     return mean, _Sum.apply((centred * centred).sum(axes)) / count, count
@@ -61,11 +61,11 @@ class _Sum(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, part: Tensor) -> Tensor:
-        return parallel.add(part.clone())
+        return parallel.all_reduce(part.clone())
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        return parallel.add(gradients[0].clone())
+        return parallel.all_reduce(gradients[0].clone())
 
 
 @torch.no_grad()

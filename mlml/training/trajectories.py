@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mlml.core.files import replacing
+from mlml.core.files import atomic_write
 from mlml.methods.base import Method
 
 IMAGES = 100  # followed images: all their labels are recorded, a figure shows a few
@@ -63,7 +63,7 @@ class Recorder:
         """
         pseudo = [array for array in self._pseudo if array is not None]
         predictions = np.stack(self._predictions)
-        with replacing(path) as part:
+        with atomic_write(path) as part:
             np.savez_compressed(
                 part,
                 rows=self.rows,

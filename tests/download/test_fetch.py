@@ -100,7 +100,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "BACKOFF", 0.0)
+    monkeypatch.setattr(module, "BACKOFF", 0.0)
     monkeypatch.setattr(transfer, "CHUNK", 10_000)
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
@@ -482,7 +482,7 @@ def test_endless_body_is_stopped_at_the_size(case: Case, server: Server, data: b
 
 @pytest.mark.parametrize("code", [429, 500, 502, 503, 504])
 def test_busy_server_is_asked_again(case: Case, server: Server, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    monkeypatch.setattr(fetch, "LONGEST", 0.0)
+    monkeypatch.setattr(module, "LONGEST", 0.0)
     url = server.add("/x", _flaky(*[lambda h: h.answer(code, Retry_After=3600)] * module.RETRIES))
     assert case.fetch(url) == DATA
     assert len(server.log) == module.RETRIES + 1
@@ -493,7 +493,7 @@ def test_waits_double_and_retry_after_is_obeyed_up_to_a_limit(
 ) -> None:
     waits: list[float] = []
     monkeypatch.setattr(time, "sleep", waits.append)
-    monkeypatch.setattr(fetch, "BACKOFF", 1.0)
+    monkeypatch.setattr(module, "BACKOFF", 1.0)
     url = server.add("/x", _flaky(*[lambda h, wait=wait: h.answer(429, Retry_After=wait) for wait in (7, 3600)]))
     broken = server.add("/broken", lambda h: h.answer(200, Content_Length=None))
     assert case.fetch(broken, url) == DATA

@@ -51,7 +51,7 @@ def test_on_a_gpu(gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose(gpu, pixels=1e9).compile == "none"  # too short for it
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2 * 10**9, 80 * 10**9))
     assert choose(gpu).inputs == "disk"  # too many images
-    monkeypatch.setattr("mlml.runtime.parallel.processes", lambda: 4)
+    monkeypatch.setattr("mlml.runtime.parallel.world_size", lambda: 4)
     assert choose(gpu).compile == "default"
     assert "4 processes" in choose(gpu).line()
     with pytest.raises(

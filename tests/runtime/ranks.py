@@ -1,4 +1,4 @@
-"""Trainings that torchrun starts in two processes, and test_parallel.py in one: python -m tests.runtime.ranks FOLDER."""
+"""Trainings that torchrun starts in two processes, test_parallel.py in one: python -m tests.runtime.ranks FOLDER."""
 
 import sys
 from contextlib import ExitStack, suppress

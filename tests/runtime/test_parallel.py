@@ -98,17 +98,17 @@ def test_an_interrupted_run_ends_as_if_it_had_not_been(found: list[dict[str, dic
 
 def test_without_a_group_nothing_is_shared() -> None:
     part, model = torch.rand(3, 2), nn.Linear(2, 2)
-    assert (parallel.processes(), parallel.rank(), parallel.first()) == (1, 0, True)
+    assert (parallel.world_size(), parallel.rank(), parallel.is_main()) == (1, 0, True)
     assert torch.equal(parallel.share(part), part)
-    assert parallel.whole(part, 3) is part
-    assert parallel.add(part) is part
+    assert parallel.gather_batch(part, 3) is part
+    assert parallel.all_reduce(part) is part
     assert parallel.replicated(model) is model
-    assert parallel.from_first(lambda: 5) == 5
+    assert parallel.broadcast(lambda: 5) == 5
 
 
 def test_a_batch_has_an_image_for_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """37 images in batches of 8: the smallest has 7."""
-    monkeypatch.setattr("mlml.runtime.parallel.processes", lambda: 8)
+    monkeypatch.setattr("mlml.runtime.parallel.world_size", lambda: 8)
     with pytest.raises(ValueError, match=r"train\.batch_size: 8 is not allowed with 8 processes; each needs an image"):
         ranks.train("an", synchronised=False)
 
@@ -117,7 +117,7 @@ def test_a_batch_has_an_image_for_every_process(monkeypatch: pytest.MonkeyPatch)
 def test_own_batch_norm_is_torchs(options: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     own, torchs = (nn.Sequential(nn.BatchNorm2d(3, **options), nn.Flatten(), nn.BatchNorm1d(75)) for _ in range(2))
-    monkeypatch.setattr("mlml.runtime.parallel.processes", lambda: 2)  # so that it is put in
+    monkeypatch.setattr("mlml.runtime.parallel.world_size", lambda: 2)  # so that it is put in
     sync_batch_norm.synchronise(own, torch.device("cpu"))
     monkeypatch.undo()  # there is one share: all of it
     for _ in range(2):

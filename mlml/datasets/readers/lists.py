@@ -4,16 +4,18 @@ The table has the columns ``image`` (path below the folder), ``labels`` and, if 
 What a list says about the classes that are not in it cannot be seen from the table and must be said in the options.
 """
 
+import logging
 from array import array
 from pathlib import Path
 
 import numpy as np
 
 from mlml import labels as lb
-from mlml.core.progress import say
 from mlml.datasets.csv_table import Sheet, open_sheet
 from mlml.datasets.source import Source
 from mlml.datasets.user_folder import STATES, Classes, Given, State, Text, below, source
+
+logger = logging.getLogger(__name__)
 
 
 def read(
@@ -95,7 +97,7 @@ def _parse(
     at = {name: i for i, name in enumerate(sheet.columns)}
     unused = [name for name in at if name not in ("image", "split", *lists.values())]
     if unused:
-        say(f"{path}: not read: {', '.join(unused)}")
+        logger.warning(f"{path}: not read: {', '.join(unused)}")
     images: list[str] = []
     split, places, faults = [], [], []
     names = _Names(classes)

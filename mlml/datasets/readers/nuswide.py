@@ -7,17 +7,19 @@ training and validation images, the val images are the test images.
 """
 
 import ast
+import logging
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from mlml import labels as lb
-from mlml.core.progress import say
 from mlml.datasets.csv_table import open_sheet
 from mlml.datasets.npy import load
 from mlml.datasets.source import Source
 from mlml.datasets.user_folder import Given, below, source
+
+logger = logging.getLogger(__name__)
 
 Form = Literal["csv", "npy"]
 CSV = "nus_wid_data.csv"
@@ -142,7 +144,7 @@ def _unlabelled(given: Given, keep: bool) -> Given:
     for part, word in _SPLITS.items():
         of = np.array(words) == word
         of_them = f"{(of & empty).sum():,} of {of.sum():,} {part} images"
-        say(f"nuswide: {of_them} have no label; {'kept' if keep else 'left out'}")
+        logger.warning(f"nuswide: {of_them} have no label; {'kept' if keep else 'left out'}")
     if keep or not empty.any():
         return given
     rows = np.flatnonzero(~empty).tolist()
