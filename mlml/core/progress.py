@@ -1,6 +1,7 @@
 """What a user sees while long work runs: log lines, and a progress bar or, in a log file, a line every tenth.
 
-The library reports through `logging`; nothing is shown until a command or a stage calls `log_to_terminal`.
+The library reports through `logging`; nothing is shown until a command or a stage calls `log_to_terminal`. All of it
+goes to standard error: standard output is for results.
 """
 
 import logging
@@ -14,13 +15,11 @@ logger = logging.getLogger(__name__)
 
 
 class _TerminalHandler(logging.Handler):
-    """Writes messages above a progress bar: warnings to standard error, the rest to standard output."""
+    """Writes messages to standard error, above a progress bar if there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            file = sys.stderr if record.levelno >= logging.WARNING else sys.stdout
-            tqdm.write(self.format(record), file=file)
-            file.flush()
+            tqdm.write(self.format(record), file=sys.stderr)
         except Exception:
             self.handleError(record)
 

@@ -207,7 +207,7 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    monkeypatch.setattr(prepare, "write_index", full)
+    monkeypatch.setattr(preparation, "write_index", full)
     with pytest.raises(OSError, match="No space left on device"):
         prepare(source(folder, listing(folder)), 16, tmp_path / "images", storage)
     assert listing(tmp_path / "images") == []
@@ -403,7 +403,7 @@ def test_files_wait_for_their_turn_in_bounded_number(
     folder: Path, tmp_path: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the first image takes its time, the others are not all read."""
-    monkeypatch.setattr(prepare, "cores", lambda: 2)
+    monkeypatch.setattr(preparation, "cores", lambda: 2)
     data, never, seen, meanwhile = (folder / "4.jpg").read_bytes(), threading.Event(), set(), []
 
     def read(row: int) -> bytes:

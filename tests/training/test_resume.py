@@ -94,7 +94,7 @@ def test_the_linear_layers_epochs_are_not_trained_again(tmp_path: Path, capsys: 
     kept.wait()
     capsys.readouterr()
     assert_same(fit("role", tmp_path / "cut", Checkpoint(tmp_path, "key"), linear_init=2), whole)
-    said = capsys.readouterr().out
+    said = capsys.readouterr().err
     assert said.startswith("goes on after epoch 1\n")
     assert "linear init" not in said
 
