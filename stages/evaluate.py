@@ -28,7 +28,7 @@ def main(
             raise ValueError(f"{weights_file} was trained on other classes than {labels_file} has: run `dvc repro`")
         test = loader.examples(store.open_images(images_folder), labels, "test")
         seed_everything(0)  # for the algorithms of the training
-        hardware.use_again(about["engine"], classifier)
+        hardware.set_up_prediction(about["engine"], classifier)
         with enough_memory("device: cpu, or a smaller prepare.image_size or train.backbone needs less of a GPU's"):
             logits = predict.predict(classifier.to(device), test)
         if not parallel.is_main():

@@ -64,15 +64,17 @@ def read_sections(file: Path, known: Collection[str]) -> dict[str, Any]:
 def parse_options(function: Callable[..., Any], values: Any, where: str) -> dict[str, Any]:
     """Validate `values` as the keyword-only arguments of `function`; returns them with their defaults.
 
-    Annotations are types that pydantic knows, e.g. ``Annotated[float, Field(ge=0)]``.
+    Annotations are types that pydantic knows, e.g. ``Annotated[float, Field(ge=0)]``. Arguments that a
+    `functools.partial` fixes are no options.
 
     Raises:
         ValueError: as `parse`; an unknown option's line lists the options there are.
     """
+    fixed = getattr(function, "keywords", {})
     fields: Any = {
         name: (parameter.annotation, ... if parameter.default is inspect.Parameter.empty else parameter.default)
         for name, parameter in inspect.signature(function, eval_str=True).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in fixed
     }
     section = create_model("Options", __base__=Section, **fields)
     parsed = parse(section, values, where)

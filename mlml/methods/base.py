@@ -1,7 +1,8 @@
 """The protocol between a method and the training loop."""
 
-import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
@@ -68,9 +69,8 @@ class TrainLabels(NamedTuple):
 class Method(nn.Module):
     """A way to learn from missing labels: a loss, and whatever state it needs.
 
-    State for each training image is a buffer [n, L] indexed by `Batch.index`, so that saving, resuming and
-    moving to the device need no further code. Parameters of a method are trained with the model's; one for each
-    image and label is a `mlml.methods.shared.row_parameter.RowParameter`.
+    State per training image is a buffer or a parameter [n, L] indexed by `Batch.index`, so that saving, resuming and
+    moving to the device need no further code. A method's parameters are trained together with the model's.
     """
 
     name: str = ""
@@ -135,28 +135,11 @@ def stateless(loss: Callable[..., Tensor], needs_absent: bool = False) -> Callab
             has an argument `epoch`. Its keyword-only arguments are the method's options.
         needs_absent: whether only observed labels speak for absence; where there are none, that is noted.
     """
-    parameters = inspect.signature(loss).parameters
+    takes_epoch = "epoch" in signature(loss).parameters
 
+    @wraps(loss)  # so that its signature is the loss's, which names the options
     def method(train: TrainLabels, **options: Any) -> Method:
         lacking = needs_absent and not (train.observed == ABSENT).any()
-        return _Stateless(loss, "epoch" in parameters, options, NO_ABSENT if lacking else "")
+        return _Stateless(loss, takes_epoch, options, NO_ABSENT if lacking else "")
 
-    return _with_options(method, parameters.values())
-
-
-def preset(make: Callable[..., Method], **fixed: Any) -> Callable[..., Method]:
-    """A method that is another one with some options fixed, such as an ablation; the rest stay its options."""
-
-    def method(train: TrainLabels, **options: Any) -> Method:
-        return make(train, **fixed, **options)
-
-    parameters = inspect.signature(make).parameters
-    return _with_options(method, (each for name, each in parameters.items() if name not in fixed))
-
-
-def _with_options(method: Callable[..., Method], parameters: Iterable[inspect.Parameter]) -> Callable[..., Method]:
-    """Give `method` a signature that says what options it takes: the keyword-only ones of `parameters`."""
-    train = inspect.Parameter("train", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=TrainLabels)
-    options = [each for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
-    method.__signature__ = inspect.Signature([train, *options])  # type: ignore[attr-defined]
     return method

@@ -5,8 +5,7 @@ from torch import Tensor
 
 from mlml.labels import PRESENT, UNKNOWN
 from mlml.methods.base import Batch, Method, Share, TrainLabels
-from mlml.methods.shared.large_loss import large_losses
-from mlml.methods.shared.losses import bce
+from mlml.methods.shared.losses import bce, large_losses
 
 
 class PermanentCorrection(Method):

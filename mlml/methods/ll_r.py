@@ -4,8 +4,7 @@ from torch import Tensor
 
 from mlml.labels import UNKNOWN
 from mlml.methods.base import Share, stateless
-from mlml.methods.shared.large_loss import large_losses
-from mlml.methods.shared.losses import bce
+from mlml.methods.shared.losses import bce, large_losses
 
 
 def large_loss_rejection(logits: Tensor, observed: Tensor, epoch: int, *, delta: Share = 0.002) -> Tensor:

@@ -1,6 +1,7 @@
 """The paper's method without disturbances of undecided pseudo labels (an ablation of the paper)."""
 
-from mlml.methods.base import preset
+from functools import partial
+
 from mlml.methods.shared.pseudo_labels import PseudoLabel
 
-method = preset(PseudoLabel, disturbances=False)
+method = partial(PseudoLabel, disturbances=False)

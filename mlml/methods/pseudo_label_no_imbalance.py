@@ -1,6 +1,7 @@
 """The paper's method without its imbalance design: C1 = C2 = 1 (an ablation of the paper)."""
 
-from mlml.methods.base import preset
+from functools import partial
+
 from mlml.methods.shared.pseudo_labels import PseudoLabel
 
-method = preset(PseudoLabel, imbalance=False, c1=None, c2=None)
+method = partial(PseudoLabel, imbalance=False, c1=None, c2=None)

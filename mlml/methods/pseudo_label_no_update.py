@@ -1,6 +1,7 @@
 """The paper's method without update: pseudo labels keep their initial values (an ablation of the paper)."""
 
-from mlml.methods.base import preset
+from functools import partial
+
 from mlml.methods.shared.pseudo_labels import PseudoLabel
 
-method = preset(PseudoLabel, update=False)
+method = partial(PseudoLabel, update=False)

@@ -1,6 +1,7 @@
 """The paper's method without weighted loss: L_obs + L_unobs (an ablation of the paper)."""
 
-from mlml.methods.base import preset
+from functools import partial
+
 from mlml.methods.shared.pseudo_labels import PseudoLabel
 
-method = preset(PseudoLabel, weighted=False)
+method = partial(PseudoLabel, weighted=False)

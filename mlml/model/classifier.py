@@ -78,7 +78,7 @@ class Classifier(nn.Module):
         inputs = inputs if self.channels_last else inputs.contiguous()
         with torch.autocast(images.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
             features: Tensor = self.backbone(inputs)
-        return features.float()
+        return features.to(self.mean.dtype)
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits float32 [b, L] of images uint8 [b, S, S, 3]."""

@@ -1,19 +1,19 @@
-"""How the hardware is used: what the parameters leave open is chosen for the machine."""
+"""How the hardware is used: settles the parameters that are "auto" for this machine."""
 
 import os
 import shutil
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from torch import nn
 
 from mlml.core.params import Section
-from mlml.model.classifier import Classifier, Precision
+from mlml.model.classifier import Classifier
 from mlml.runtime import parallel
 
-PAYS = 5e9  # pixels of a run from which torch.compile, a minute or two on a GPU, is taken to be worth it; an estimate
+PAYS = 5e9  # pixels trained on from which compiling, a minute or two, is taken to be worth it; an estimate
 SHARE = 1 / 3  # of a GPU's free memory that images may take; the rest is for training
 
 
@@ -21,13 +21,13 @@ class Engine(Section):
     """How the hardware is used; "auto" is settled by `choose` when the machine is known.
 
     Attributes:
-        precision: in which the backbone computes. Weights, logits and losses are float32 always.
+        precision: of the backbone. Weights, logits and losses are always float32.
         compile: mode of torch.compile for the training step; "reduce-overhead" records CUDA graphs.
-        channels_last: whether the channels of a pixel lie side by side in memory.
+        channels_last: whether the channels of a pixel are adjacent in memory.
         tf32: whether a GPU may multiply float32 numbers with 10 bits of fraction (TensorFloat-32).
-        inputs: where the training and validation images are held: on the device, or read from the disk for each batch.
-        sync_batch_norm: with several processes, whether batch normalisation is over the whole batch, as with one
-            process, or over each one's share.
+        inputs: whether training and validation images are held on the device or read from disk for each batch.
+        sync_batch_norm: whether several GPUs normalise over the whole batch, as one does, or each over its share.
+            On CPUs it is always each over its share: torch has no synchronised layer for them.
     """
 
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -38,8 +38,8 @@ class Engine(Section):
     sync_batch_norm: bool = True
 
 
-class Chosen(NamedTuple):
-    """What a run uses; the fields are those of `Engine`, without "auto".
+class Chosen(Engine):
+    """How a run uses the hardware: `Engine` without "auto".
 
     Attributes:
         device: its kind and name.
@@ -48,15 +48,9 @@ class Chosen(NamedTuple):
 
     device: str
     processes: int
-    precision: Precision
-    compile: str
-    channels_last: bool
-    tf32: bool
-    inputs: str
-    sync_batch_norm: bool
 
     def line(self) -> str:
-        """In words."""
+        """One line of text for the user."""
         on_gpu = self.device.startswith("cuda")
         words = [
             self.device,
@@ -71,7 +65,7 @@ class Chosen(NamedTuple):
         return ", ".join(filter(None, words))
 
 
-def choose(wanted: Engine, device: torch.device, model: Classifier, image_bytes: float, pixels: float) -> Chosen:
+def choose(engine: Engine, device: torch.device, model: Classifier, image_bytes: float, pixels: float) -> Chosen:
     """Settle what is "auto".
 
     Args:
@@ -79,25 +73,26 @@ def choose(wanted: Engine, device: torch.device, model: Classifier, image_bytes:
         pixels: of all training images of all epochs.
 
     Raises:
-        ValueError: what is wanted does not go together.
+        ValueError: values that exclude each other.
     """
-    chosen: dict[str, Any] = {name: getattr(wanted, name) for name in Engine.model_fields}
-    if wanted.precision == "auto":
-        chosen["precision"] = "bfloat16" if _bfloat16_pays(device, model) else "float32"
-    if wanted.compile == "auto":
-        pays = device.type == "cuda" and pixels >= PAYS and _can_compile()
-        # CUDA graphs and the exchange of gradients between processes do not go together.
-        chosen["compile"] = ("reduce-overhead" if parallel.world_size() == 1 else "default") if pays else "none"
-    if chosen["compile"] == "reduce-overhead" and parallel.world_size() > 1:
+    settled = {name: getattr(engine, name) for name in Engine.model_fields}
+    on_gpu, processes = device.type == "cuda", parallel.world_size()
+    if engine.precision == "auto":
+        settled["precision"] = "bfloat16" if _bfloat16_pays(device, model) else "float32"
+    if engine.compile == "auto":
+        pays = on_gpu and pixels >= PAYS and _can_compile()
+        # CUDA graphs exclude the exchange of gradients between processes.
+        settled["compile"] = ("reduce-overhead" if processes == 1 else "default") if pays else "none"
+    if settled["compile"] == "reduce-overhead" and processes > 1:
         raise ValueError(
-            f"train.compile: reduce-overhead is not allowed with {parallel.world_size()} processes; "
-            "default is, and none"
+            f"train.compile: reduce-overhead is not allowed with {processes} processes; default is, and none"
         )
-    if wanted.inputs == "auto":
-        fits = device.type == "cuda" and image_bytes <= SHARE * torch.cuda.mem_get_info(device)[0]
-        chosen["inputs"] = "device" if fits else "disk"
-    name = f"cuda ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else device.type
-    return Chosen(name, parallel.world_size(), **chosen)
+    if engine.inputs == "auto":
+        fits = on_gpu and image_bytes <= SHARE * torch.cuda.mem_get_info(device)[0]
+        settled["inputs"] = "device" if fits else "disk"
+    settled["sync_batch_norm"] = engine.sync_batch_norm and (on_gpu or processes == 1)
+    name = f"cuda ({torch.cuda.get_device_name(device)})" if on_gpu else device.type
+    return Chosen(**settled, device=name, processes=processes)
 
 
 def _can_compile() -> bool:
@@ -107,7 +102,7 @@ def _can_compile() -> bool:
 
 
 def _bfloat16_pays(device: torch.device, model: Classifier) -> bool:
-    """On a GPU that has it; on a CPU that has it for all but depthwise convolutions, which are slower in it there."""
+    """Whether bfloat16 is fast here: on GPUs that have it, and on such CPUs unless convolutions are depthwise."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type != "cpu" or not (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()):
@@ -116,20 +111,24 @@ def _bfloat16_pays(device: torch.device, model: Classifier) -> bool:
     return not any(layer.groups > 1 and layer.groups == layer.in_channels for layer in convolutions)
 
 
-def use(chosen: Chosen, model: Classifier) -> None:
-    """Set it up for training."""
-    use_again(chosen._asdict(), model)
+def set_up_training(chosen: Chosen, model: Classifier) -> None:
+    """Prepare `model` for training, before it is moved to the device."""
+    set_up_prediction(chosen.model_dump(), model)
+    if chosen.processes > 1 and chosen.sync_batch_norm:
+        from timm.layers import convert_sync_batchnorm
+
+        convert_sync_batchnorm(model)
     if chosen.compile != "none":
         model.compile_training(chosen.compile)
 
 
-def use_again(known: Mapping[str, Any], model: Classifier) -> None:
-    """Set up what decides the digits of predictions, so that test images are predicted as the validation images were.
+def set_up_prediction(metadata: Mapping[str, Any], model: Classifier) -> None:
+    """Set what decides the digits of predictions, so that test and validation images are predicted alike.
 
     Args:
-        known: what `Chosen` had, as it is kept with the weights.
+        metadata: the fields of `Chosen`, as the weights file holds them.
     """
-    model.precision = known["precision"]
-    model.set_layout(known["channels_last"])
+    model.precision = metadata["precision"]
+    model.set_layout(metadata["channels_last"])
     if torch.cuda.is_available():
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = known["tf32"]
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = metadata["tf32"]

@@ -18,8 +18,8 @@ class Examples(NamedTuple):
     """Images with their labels.
 
     Attributes:
-        images: the prepared images of all splits; or, on the device, uint8 [m, S, S, 3], or the backbone's features of
-            them, float32 [m, width].
+        images: the prepared images of all splits; or, on the device, uint8 [m, S, S, 3], or the backbone's features,
+            float32 [m, width].
         rows: int64 [n], which of them.
         labels: int8 [n, L].
     """
@@ -28,12 +28,19 @@ class Examples(NamedTuple):
     rows: np.ndarray
     labels: Labels
 
+    @property
+    def size(self) -> int | None:
+        """Edge S of the images in pixels; None for features."""
+        if not isinstance(self.images, Tensor):
+            return self.images.size
+        return None if self.images.is_floating_point() else self.images.shape[1]
+
 
 def examples(images: Images, table: Table, split: str) -> Examples:
     """The images of one split, with the labels of `table`.
 
     Raises:
-        ValueError: there is not one image for each row of the table.
+        ValueError: the table does not have one row for each image.
     """
     if len(images) != len(table.images):
         raise ValueError(f"{len(images)} prepared images for {len(table.images)} rows of labels: run `dvc repro`")
@@ -41,56 +48,59 @@ def examples(images: Images, table: Table, split: str) -> Examples:
     return Examples(images, rows, table.labels[rows])
 
 
-def on_device(given: Examples, device: torch.device) -> Examples:
-    """The same examples with their images, and no others, held on the device."""
-    if isinstance(given.images, Tensor):
-        return given
-    size, n = given.images.size, len(given.rows)
+def on_device(examples: Examples, device: torch.device) -> Examples:
+    """The same examples, with only their own images, held on the device."""
+    if isinstance(examples.images, Tensor):
+        return examples
+    size, n = examples.images.size, len(examples.rows)
     held = torch.empty(n, size, size, 3, dtype=torch.uint8, device=device)
     parts = torch.arange(n).split(CHUNK)
-    for part, images in zip(parts, stream(given, parts, device), strict=True):
+    for part, images in zip(parts, stream(examples, parts, device), strict=True):
         held[part[0] : part[-1] + 1] = images
-    return given._replace(images=held, rows=np.arange(n))
+    return examples._replace(images=held, rows=np.arange(n))
 
 
-def stream(given: Examples, batches: Sequence[Tensor], device: torch.device) -> Iterator[Tensor]:
-    """For each batch of indices into `given`, int64 [b]: its images, uint8 [b, S, S, 3], or features, on the device."""
-    if isinstance(given.images, Tensor):
-        return _selected(given.images, torch.from_numpy(given.rows), batches)
-    rows = (given.rows[batch.numpy()] for batch in batches)
+def stream(examples: Examples, batches: Sequence[Tensor], device: torch.device) -> Iterator[Tensor]:
+    """Yield, for each batch of row numbers of `examples`, int64 [b], its images or features on the device.
+
+    Images are uint8 [b, S, S, 3], features float32 [b, width].
+    """
+    if isinstance(examples.images, Tensor):
+        return _select(examples.images, torch.from_numpy(examples.rows), batches)
+    rows = (examples.rows[batch.numpy()] for batch in batches)
     if device.type == "cuda":
-        return _copied(given.images.stream(rows, _pinned), device)
-    return (torch.from_numpy(images).to(device) for images in given.images.stream(rows))
+        return _copy_ahead(examples.images.stream(rows, _pinned), device)
+    return (torch.from_numpy(images).to(device) for images in examples.images.stream(rows))
 
 
-def _selected(held: Tensor, rows: Tensor, batches: Sequence[Tensor]) -> Iterator[Tensor]:
-    # All indices are copied at once: a copy for each batch would be as many calls as the batch's images need.
+def _select(held: Tensor, rows: Tensor, batches: Sequence[Tensor]) -> Iterator[Tensor]:
+    # One copy of all indices to the device: one for each batch would cost as many calls as there are batches.
     order = rows[torch.cat([rows.new_empty(0), *batches])].to(held.device)
     return (held[index] for index in order.split([len(batch) for batch in batches]))
 
 
 def _pinned(shape: tuple[int, ...]) -> np.ndarray:
-    """Memory that the device reads by itself. torch gives the same pieces out again when they are free."""
+    """Memory that the GPU reads directly; torch's allocator reuses it."""
     return torch.empty(shape, dtype=torch.uint8, pin_memory=True).numpy()
 
 
-def _copied(batches: Iterator[np.ndarray], device: torch.device) -> Iterator[Tensor]:
-    """The batches, each copied to the GPU on a stream of its own while the one before is computed with."""
+def _copy_ahead(batches: Iterator[np.ndarray], device: torch.device) -> Iterator[Tensor]:
+    """Copy each batch to the GPU on a side stream, while the GPU computes with the batch before."""
     side = torch.cuda.Stream(device)
-    before: tuple[Tensor, torch.cuda.Event] | None = None
+    previous: tuple[Tensor, torch.cuda.Event] | None = None
     for batch in batches:
         with torch.cuda.stream(side):
             images = torch.from_numpy(batch).to(device, non_blocking=True)
             copied = side.record_event()
-        if before:
-            yield _taken(*before)
-        before = images, copied
-    if before:
-        yield _taken(*before)
+        if previous:
+            yield _ready(*previous)
+        previous = images, copied
+    if previous:
+        yield _ready(*previous)
 
 
-def _taken(images: Tensor, copied: torch.cuda.Event) -> Tensor:
+def _ready(images: Tensor, copied: torch.cuda.Event) -> Tensor:
     current = torch.cuda.current_stream(images.device)
     current.wait_event(copied)
-    images.record_stream(current)  # or the side stream could reuse its memory too early
+    images.record_stream(current)  # or the side stream could reuse the memory too early
     return images

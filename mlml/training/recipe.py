@@ -1,4 +1,4 @@
-"""How a run trains: the data set's recipe, overridden by what params.yaml sets."""
+"""Training parameters: the data set's recipe, overridden by params.yaml."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -16,13 +16,13 @@ class Recipe(Engine):
         backbone: name of a timm model.
         weights: its initial weights: "hub", "none" or a file (`mlml.model.weights.load_backbone`).
         lr: learning rate of Adam, constant.
-        batch_size: images a step, at most.
+        batch_size: most images per step.
         epochs: T_e.
-        flip: whether a training image is mirrored with probability 0.5, anew in each epoch.
-        linear_init: epochs in which the linear layer alone is trained, before the others; 25 in Cole 2021.
-        linear_probe: whether the linear layer alone is trained, on features that the backbone gives once, in evaluation
-            mode; images are not mirrored.
-        prior: expected number of present labels an image; None: not known.
+        flip: whether a training image is flipped left to right with probability 0.5, drawn anew in each epoch.
+        linear_init: epochs in which the linear layer is trained alone, before the others; 25 in Cole 2021.
+        linear_probe: whether only the linear layer is trained, on features that the backbone computes once in
+            evaluation mode; images are not flipped.
+        prior: expected number of present labels per image; None: unknown.
     """
 
     backbone: str = "resnet50.tv_in1k"
@@ -37,30 +37,32 @@ class Recipe(Engine):
 
     @field_validator("linear_probe")
     @classmethod
-    def _nothing_comes_before_it(cls, value: bool, others: ValidationInfo) -> bool:
+    def _without_linear_init(cls, value: bool, others: ValidationInfo) -> bool:
         if value and others.data.get("linear_init"):
             raise ValueError("must be false after linear_init, which trains the same layer first")
         return value
 
 
 class Run(Section):
-    """The axes of params.yaml that training reads.
+    """What distinguishes runs with the same recipe: the axes of params.yaml that training reads.
 
     Attributes:
         method: one of `mlml.methods.names()`.
+        options: the method's own options; those not named keep their defaults.
         seed: of training.
         device: see `mlml.runtime.device.device_for`.
-        setting: how the observed labels came about, see `mlml.settings.Setting`; "as_is": nothing is known.
+        setting: how the observed labels were made, see `mlml.settings.Setting`; "as_is": that is not known.
     """
 
     method: str
+    options: dict[str, Any] = Field(default_factory=dict)
     seed: Annotated[int, Field(ge=0, lt=2**32)]
     device: str
     setting: str = "as_is"
 
 
 def resolve(dataset: Mapping[str, Any] | None, train: Mapping[str, Any] | None, file: str) -> Recipe:
-    """The recipe of a run: a key that is not null in `train`, else the data set's, else the default.
+    """The recipe of a run: each key from `train` unless null there, else from the data set, else the default.
 
     Args:
         dataset: section ``training`` of the data set's file.

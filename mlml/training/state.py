@@ -1,6 +1,7 @@
-"""Everything that training changes, so that it can be put aside after an epoch and taken up again."""
+"""Everything that training changes, so that a run can be saved after an epoch and resumed."""
 
 import copy
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,43 +13,56 @@ from mlml.methods.base import Method
 from mlml.model.classifier import Model
 from mlml.runtime import parallel
 from mlml.training.history import Best, Epoch
-from mlml.training.optimizer import Optimizer
 from mlml.training.trajectories import Recorder
+
+
+def make_optimizer(parameters: Iterable[nn.Parameter], method: Method, lr: float) -> torch.optim.Adam:
+    """Adam with a constant learning rate and no weight decay (paper, Sec. V-D).
+
+    The method's own parameters train at lr * `Method.lr_scale`.
+    """
+    groups: list[dict[str, Any]] = [{"params": list(parameters)}]
+    if own := list(method.parameters()):
+        # Numbers for every training image: fused, Adam passes over them once.
+        groups.append({"params": own, "lr": lr * method.lr_scale, "fused": True})
+    return torch.optim.Adam(groups, lr=lr, fused=groups[0]["params"][0].device.type == "cuda")
 
 
 @dataclass
 class TrainState:
-    """What a run has come to. A run that goes on with it ends as if it had not been interrupted, to the bit.
+    """The state of a run. A resumed run ends with the same bits as one without interruption.
 
     Attributes:
-        order: draws the order of the images and which are mirrored.
-        best: the best epoch so far, and `weights`, the model's state after it.
-        history: a line for each finished epoch.
+        order: draws the order of the images and which of them are flipped.
+        recorder: what is kept for the figures, if anything.
+        best: the best epoch so far.
+        weights: the model's state after the best epoch.
+        history: one entry per finished epoch.
     """
 
     model: Model
     method: Method
-    optimizer: Optimizer
+    optimizer: torch.optim.Adam
     order: torch.Generator
-    recorder: Recorder | None
-    best: Best = Best(0, -1.0)  # noqa: RUF009  # it cannot be changed
+    recorder: Recorder | None = None
+    best: Best = Best(0, -1.0)  # noqa: RUF009  # immutable
     weights: dict[str, Tensor] = field(default_factory=dict)
     history: list[Epoch] = field(default_factory=list)
 
     @cached_property
     def replica(self) -> nn.Module:
-        """The model as a training step calls it: with its gradients shared with the other processes, if there are."""
+        """The model as a training step calls it: several processes average its gradients."""
         return parallel.replicated(self.model)
 
     def finish(self, epoch: Epoch) -> None:
-        """Take note of an epoch that is done, and of the weights if it is the best one."""
+        """Add an epoch to the history; keep the weights if it is the best one so far."""
         self.history.append(epoch)
         if epoch.validation_mAP > self.best.validation_mAP:
             self.best = Best(epoch.epoch, epoch.validation_mAP)
             self.weights = copy.deepcopy(self.model.state_dict())
 
     def state_dict(self) -> dict[str, Any]:
-        """All of it, and the states of torch's random numbers: tensors, numbers and texts in dictionaries and lists."""
+        """The state and torch's random states: tensors, numbers and strings in dictionaries and lists."""
         device = self.model.device
         return {
             "epoch": len(self.history),
@@ -57,7 +71,7 @@ class TrainState:
             "optimizer": self.optimizer.state_dict(),
             "recorder": self.recorder.state_dict() if self.recorder else None,
             "best": list(self.best),
-            # Those of the epoch that just ended are the model's.
+            # After the best epoch itself they are the model's.
             "weights": None if self.best.epoch == len(self.history) else self.weights,
             "history": [list(epoch) for epoch in self.history],
             "order": self.order.get_state(),
@@ -66,7 +80,7 @@ class TrainState:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         self.model.load_state_dict(state["model"])
         self.method.load_state_dict(state["method"])
         self.optimizer.load_state_dict(state["optimizer"])
@@ -74,7 +88,7 @@ class TrainState:
             self.recorder.load_state_dict(state["recorder"])
         self.best = Best(*state["best"])
         self.weights = copy.deepcopy(self.model.state_dict()) if state["weights"] is None else state["weights"]
-        self.history = [Epoch(*line) for line in state["history"]]
+        self.history = [Epoch(*entry) for entry in state["history"]]
         self.order.set_state(state["order"])
         torch.set_rng_state(state["random"])
         if state["device_random"] is not None:

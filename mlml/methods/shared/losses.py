@@ -1,4 +1,6 @@
-"""The loss terms that several methods share: cross entropy, focal loss, and their means."""
+"""Loss terms that several methods share."""
+
+import math
 
 import torch
 import torch.nn.functional as F
@@ -97,3 +99,26 @@ def observed_bce(logits: Tensor, observed: Tensor) -> Tensor:
         scalar.
     """
     return mean_where(bce(logits, observed), observed != UNKNOWN).mean()
+
+
+def large_losses(loss: Tensor, unknown: Tensor, share: float) -> Tensor:
+    """The k = ceil(b L share) unknown labels of a batch with the largest losses (Kim 2022, "Large Loss Matters").
+
+    A model learns clean labels first: these are taken to be false negatives.
+
+    All that are not below the k-th, so more than k where losses are equal; all unknown labels where there are fewer
+    than k. (The source's code ranks observed labels as losses of 0: where fewer are unknown than k, it takes them too.)
+
+    Args:
+        loss: float [b, L].
+        unknown: bool [b, L].
+        share: of all labels of the batch, the observed ones included; from 1 on all unknown labels.
+
+    Returns:
+        bool [b, L].
+    """
+    k = math.ceil(min(round(share * loss.numel(), 6), loss.numel()))  # 0.07 * 100 is 7, not 8
+    if k == 0:
+        return torch.zeros_like(unknown)
+    candidates = loss.detach().masked_fill(~unknown, -math.inf)
+    return unknown & (candidates >= candidates.flatten().topk(k).values[-1])
