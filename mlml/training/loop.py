@@ -58,7 +58,7 @@ def fit(
     state = TrainState(model, method, make_optimizer(model.parameters(), method, recipe.lr), order, recorder)
     observed = torch.from_numpy(train.labels).to(model.device)
     if not _resume(state, checkpoint, on_epoch) and recipe.linear_init and isinstance(model, Classifier):
-        _train_head(model, method, train, validation, recipe, observed, order)
+        train_head(model, method, train, validation, recipe, observed, order)
         _save_checkpoint(state, checkpoint)
     predictions = torch.empty(observed.shape, device=model.device) if method.wants_predictions else None
 
@@ -85,7 +85,7 @@ def fit(
     return state.best
 
 
-def _train_head(
+def train_head(
     model: Classifier,
     method: Method,
     train: Examples,

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+from functools import partial
 from typing import Annotated
 
 import pytest
@@ -13,9 +14,8 @@ from torch import Tensor
 from mlml import methods
 from mlml.core.params import parse_options
 from mlml.methods import Batch, Method, TrainLabels
-from mlml.methods.base import preset, stateless
+from mlml.methods.base import stateless
 from mlml.methods.shared.pseudo_labels import PseudoLabel
-from mlml.methods.shared.row_parameter import RowParameter
 from tests.test_architecture import ROOT
 
 SETTINGS = {
@@ -48,20 +48,16 @@ def random_logits(labels: Tensor, seed: int = 1) -> Tensor:
     return 2 * torch.randn(labels.shape, generator=torch.Generator().manual_seed(seed))
 
 
-def moved(method: Method) -> list[tuple[RowParameter, Tensor, Tensor]]:
-    """Its own numbers that have a gradient: all of them, the rows, the gradient."""
-    own = [each for each in method.modules() if isinstance(each, RowParameter)]
-    return [(each, each.taken[0], each.taken[1].grad) for each in own if each.taken]
-
-
 def train(method: Method, labels: Tensor, epochs: int) -> None:
     """What a method lives through in so many epochs: batches of two images, steps of its own numbers, ends."""
     for epoch in range(1, epochs + 1):
         x = random_logits(labels, epoch).requires_grad_()
         for rows in torch.arange(len(labels)).split(2):
             method(x[rows], batch(labels, rows.tolist()), epoch).backward()
-            for own, index, gradient in moved(method):
-                own.weight[index] -= 0.5 * gradient
+            with torch.no_grad():
+                for parameter in method.parameters():
+                    parameter -= 0.5 * parameter.grad
+            method.zero_grad()
         method.end_epoch(epoch, x.detach().sigmoid() if method.wants_predictions else None)
 
 
@@ -105,7 +101,7 @@ def test_extreme_logits(name: str, labels: Tensor) -> None:
             assert loss.isfinite()
             assert x.grad is not None
             assert x.grad.isfinite().all()
-            assert all(gradient.isfinite().all() for _, _, gradient in moved(method))
+            assert all(parameter.grad.isfinite().all() for parameter in method.parameters())
         method.end_epoch(epoch, (1e4 * signs).sigmoid() if method.wants_predictions else None)
 
 
@@ -165,7 +161,7 @@ def test_a_batch_leaves_the_state_of_other_images_alone(name: str, labels: Tenso
         if value.shape[-2:] == labels.shape:
             value, before[key] = value[..., others, :], before[key][..., others, :]
         assert torch.equal(value, before[key])
-    assert all(index.tolist() == rows for _, index, _ in moved(method))
+    assert not any(parameter.grad[others].any() for parameter in method.parameters())
 
 
 @every_method
@@ -219,7 +215,7 @@ def options(name: str) -> dict[str, object]:
     return {
         option: parameter.default
         for option, parameter in inspect.signature(make).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and option not in getattr(make, "keywords", {})
     }
 
 
@@ -304,13 +300,13 @@ def test_a_stateless_loss_is_given_what_it_asks_for() -> None:
         parse_options(make, {"scale": 0}, "")
 
 
-def test_a_preset_fixes_some_options_and_takes_the_others() -> None:
+def test_a_partial_fixes_some_options_and_takes_the_others() -> None:
     class Own(Method):
         def __init__(self, train: TrainLabels, *, a: int = 1, b: int = 2) -> None:
             super().__init__()
             self.values = a, b
 
-    make, given = preset(Own, a=5), TrainLabels(torch.tensor([[1, 0]], dtype=torch.int8))
+    make, given = partial(Own, a=5), TrainLabels(torch.tensor([[1, 0]], dtype=torch.int8))
     assert make(given, **parse_options(make, {"b": 3}, "")).values == (5, 3)
     with pytest.raises(ValueError, match="a: unknown key; it takes b"):
         parse_options(make, {"a": 1}, "")

@@ -22,6 +22,10 @@ def choose(
     return hardware.choose(Engine(**wanted), device, Classifier(backbone, L), 10**9, pixels)
 
 
+def settled(device: str, **values: object) -> hardware.Chosen:
+    return hardware.Chosen(device=device, processes=1, channels_last=True, tf32=True, sync_batch_norm=True, **values)
+
+
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> torch.device:
     """A stand-in: a GPU with 30 GB free, bfloat16 and triton."""
@@ -40,20 +44,21 @@ def test_on_a_cpu(fast: bool, backbone: str, expected: str, monkeypatch: pytest.
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: fast)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
     chosen = choose(backbone=backbone)
-    assert chosen == ("cpu", 1, expected, "none", True, True, "disk", True)
+    assert chosen == settled("cpu", precision=expected, compile="none", inputs="disk")
     assert chosen.line() == f"cpu, {expected}, channels_last, not compiled, images from the disk"
 
 
 def test_on_a_gpu(gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     long = choose(gpu)
-    assert long == ("cuda (NVIDIA Test)", 1, "bfloat16", "reduce-overhead", True, True, "device", True)
+    assert long == settled("cuda (NVIDIA Test)", precision="bfloat16", compile="reduce-overhead", inputs="device")
     assert long.line().endswith("TF32, channels_last, torch.compile reduce-overhead, images from the device")
     assert choose(gpu, pixels=1e9).compile == "none"  # too short for it
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2 * 10**9, 80 * 10**9))
     assert choose(gpu).inputs == "disk"  # too many images
     monkeypatch.setattr("mlml.runtime.parallel.world_size", lambda: 4)
     assert choose(gpu).compile == "default"
-    assert "4 processes" in choose(gpu).line()
+    assert choose(gpu).line().endswith("batch norm over all") and "4 processes" in choose(gpu).line()
+    assert choose(CPU).line().endswith("batch norm of each")  # torch has no other layer for it
     with pytest.raises(
         ValueError, match=r"train\.compile: reduce-overhead is not allowed with 4 processes; default is"
     ):
@@ -67,7 +72,7 @@ def test_on_a_gpu(gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_test_images_are_predicted_as_the_validation_images_were() -> None:
     model = Classifier("test_resnet", L)
-    hardware.use_again({"precision": "bfloat16", "channels_last": False, "tf32": True}, model)
+    hardware.set_up_prediction({"precision": "bfloat16", "channels_last": False, "tf32": True}, model)
     assert (model.precision, model.channels_last) == ("bfloat16", False)
 
 
@@ -83,7 +88,7 @@ def fit(**wanted: object) -> tuple[Classifier, list]:
     torch.manual_seed(0)
     (train, validation), plan, history = data(), recipe(epochs=2, **wanted), []
     model = Classifier(plan.backbone, L)
-    hardware.use(hardware.choose(plan, CPU, model, 1, 1), model)
+    hardware.set_up_training(hardware.choose(plan, CPU, model, 1, 1), model)
     loop.fit(model, build("bce"), train, validation, plan, 0, None, history.append)
     return model, history
 
@@ -128,7 +133,7 @@ def test_on_a_real_gpu_it_learns(wanted: dict[str, str]) -> None:
     (train, validation), plan, history = data(), recipe(epochs=6, **wanted), []
     device = torch.device("cuda")
     model = Classifier(plan.backbone, L)
-    hardware.use(hardware.choose(plan, device, model, 1, 1), model)
+    hardware.set_up_training(hardware.choose(plan, device, model, 1, 1), model)
     loop.fit(model.to(device), build("bce").to(device), train, validation, plan, 0, None, history.append)
     assert history[-1].loss < 0.8 * history[0].loss
     assert history[-1].validation_mAP > 90

@@ -11,7 +11,7 @@ from mlml.checkpoints.checkpoint import Checkpoint
 from mlml.methods.shared.losses import bce
 from mlml.model.classifier import Classifier, LinearProbe
 from mlml.model.loader import Examples
-from mlml.model.predict import as_features, features, predict
+from mlml.model.predict import as_features, predict
 from mlml.runtime.device import seed_everything
 from mlml.training import batches, experiment
 from mlml.training.history import Epoch
@@ -19,14 +19,14 @@ from mlml.training.recipe import Recipe, Run
 from paper.features import Features
 from paper.jobs import make_job
 from tests.test_architecture import ROOT
-from tests.training.test_loop import L, N, data, recipe, table
+from tests.training.test_loop import L, N, data, recipe
 
 SEED = 3
 
 
 def train(plan: Recipe, method: str = "an", **more: object) -> experiment.Trained:
-    axes, options = Run(method=method, seed=SEED, device="cpu"), {"start_epoch": 0} if method == "pseudo_label" else {}
-    return experiment.train(data()[0].images, table(), data()[0].labels, plan, axes, options, **more)
+    options = {"start_epoch": 0} if method == "pseudo_label" else {}
+    return experiment.train(*data(), plan, Run(method=method, options=options, seed=SEED, device="cpu"), **more)
 
 
 def initial() -> Classifier:
@@ -38,7 +38,7 @@ def test_it_is_adam_on_the_features_of_the_untrained_backbone() -> None:
     """By hand: the linear layer in float64, the same order of the images."""
     trained = train(recipe(linear_probe=True, flip=True, epochs=1, precision="float32")).classifier
     model, (given, _) = initial(), data()
-    inputs, labels = features(model, given).double(), torch.from_numpy(given.labels)
+    inputs, labels = as_features(model, given).images.double(), torch.from_numpy(given.labels)
     head = model.head.double()
     optimizer = torch.optim.Adam(head.parameters(), 1e-3)
     for step in batches.draw(N, 8, False, torch.Generator().manual_seed(SEED), torch.device("cpu")):
@@ -71,7 +71,7 @@ def test_the_classifier_scores_as_the_probe_did() -> None:
     np.testing.assert_allclose(
         predict(LinearProbe(model), as_features(model, validation)), logits, rtol=1e-5, atol=1e-6
     )
-    assert trained.engine.inputs == "disk" and trained.engine.compile == "none"
+    assert trained.hardware.inputs == "disk" and trained.hardware.compile == "none"
 
 
 @pytest.mark.parametrize("method", ["pseudo_label", "role"])

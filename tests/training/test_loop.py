@@ -12,7 +12,6 @@ from torch import Tensor
 
 from mlml import methods
 from mlml.images.store import RowImages
-from mlml.labels.table import Table
 from mlml.methods import Batch, Method, TrainLabels
 from mlml.metrics import mean_average_precision
 from mlml.model.classifier import Classifier
@@ -35,14 +34,6 @@ def data() -> tuple[Examples, Examples]:
     prepared = RowImages(images)
     rows = np.arange(2 * N)
     return Examples(prepared, rows[:N], labels[:N]), Examples(prepared, rows[N:], labels[N:])
-
-
-def table() -> Table:
-    """The labels of `data`."""
-    split = ("train",) * N + ("validation",) * N
-    return Table(
-        ("a", "b", "c"), tuple(map(str, range(2 * N))), split, np.concatenate([each.labels for each in data()])
-    )
 
 
 def recipe(**changes: object) -> Recipe:
@@ -158,7 +149,7 @@ def test_the_mean_loss_is_over_images() -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_loss_that_is_not_finite_stops_with_its_place(value: float) -> None:
     losses = [1.0] * 5 + [1.0, 1.0, value]  # 5 steps an epoch
-    with pytest.raises(FloatingPointError, match=f"epoch 2, step 3: the loss of method spy is {value}"):
+    with pytest.raises(FloatingPointError, match=f"epoch 2/2, step 3: the loss of method spy is {value}"):
         run(Spy(losses), recipe())
 
 
@@ -175,7 +166,7 @@ def test_progress_shows_loss_and_map(monkeypatch: pytest.MonkeyPatch) -> None:
     def progress(what: str, total: int, unit: str, log: bool, shown: bool) -> Iterator[Callable[..., None]]:
         yield lambda count, **facts: calls.append((what, count, facts))
 
-    monkeypatch.setattr(loop, "progress", progress)
+    monkeypatch.setattr("mlml.training.epoch.progress", progress)
     _, _, history = run(build("bce"), recipe())
     assert sum(count for _, count, _ in calls) == 2 * N
     last = [facts for what, _, facts in calls if what == "epoch 2/2" and facts][-1]
@@ -200,8 +191,8 @@ def test_a_methods_own_parameters_train_at_their_own_rate() -> None:
     assert method.shift.item() == pytest.approx(-5 * 10 * 1e-3, rel=1e-3)
 
 
-def test_images_are_mirrored_where_the_recipe_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each image is brighter on its left: the model sees which are mirrored."""
+def test_images_are_flipped_where_the_recipe_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each image is brighter on its left: the model sees which are flipped."""
     train, validation = data()
     images = np.zeros((2 * N, 32, 32, 3), np.uint8)
     images[:, :, :16] = 200

@@ -22,7 +22,7 @@ from mlml.training import experiment, loop
 from mlml.training.history import Best, Epoch
 from mlml.training.recipe import Run
 from mlml.training.trajectories import Recorder
-from tests.training.test_loop import L, N, data, recipe, table
+from tests.training.test_loop import L, N, data, recipe
 from tests.workspace import Workspace
 
 # Methods that draw random numbers do so in each epoch with these, and the windows of their schedules are open.
@@ -155,14 +155,12 @@ def test_out_of_memory_says_what_needs_less() -> None:
 
 
 def test_labels_that_do_not_fit_are_said_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    given, _ = data()
-
-    def full(*given: object) -> None:
+    def full(*arguments: object) -> None:
         torch.empty(1 << 55)
 
     monkeypatch.setattr("mlml.training.experiment.Recorder", full)
     with pytest.raises(MemoryError, match=rf"one number for each of the {N} x {L} labels takes 0 MB; less memory"):
-        experiment.train(given.images, table(), given.labels, recipe(), Run(method="an", seed=0, device="cpu"), None)
+        experiment.train(*data(), recipe(), Run(method="an", seed=0, device="cpu"))
 
 
 def test_kills_at_random_points_of_the_pipeline(tmp_path: Path) -> None:
