@@ -15,7 +15,6 @@ from torch import nn
 
 import stages.train
 from mlml.runtime import parallel
-from mlml.training import sync_batch_norm
 from tests.runtime import ranks
 from tests.test_architecture import ROOT
 from tests.workspace import Workspace
@@ -26,14 +25,13 @@ CHANGES = {
     "method": "pseudo_label",
     "train.backbone": "test_resnet",
     "train.epochs": 40,
-    "train.sync_batch_norm": False,
     "processes": 2,
 }
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, torch.Tensor]]]:
-    """What the trainings of tests/ranks.py leave in each of two processes, on two nodes that are this machine."""
+    """What the trainings of ranks.py leave in each of two processes, on two nodes that are this machine."""
     folder = tmp_path_factory.mktemp("ranks")
     group = ["--nnodes", "2", "--nproc-per-node", "1", "--master-addr", "localhost"]
     group += ["--master-port", str(29400 + os.getpid() % 500)]
@@ -47,7 +45,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, 
     ]  # fmt: skip
     outputs = [node.communicate(timeout=300)[0] for node in nodes]
     assert [node.returncode for node in nodes] == [0, 0], outputs
-    assert outputs[0].count("epoch  2/2") == len(ranks.METHODS) + 7
+    assert outputs[0].count("epoch  2/2") == len(ranks.METHODS) + 6
     assert outputs[0].count("goes on after epoch 1") == 2
     assert "epoch" not in outputs[1]
     return [torch.load(folder / str(rank)) for rank in range(2)]
@@ -56,43 +54,30 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, 
 @pytest.mark.xdist_group("ranks")  # so that `found` is made once
 @pytest.mark.parametrize("name", [*ranks.METHODS, "probe"])
 def test_two_processes_train_as_one(name: str, found: list[dict[str, dict[str, torch.Tensor]]]) -> None:
-    """On the same batches of 7 and 8 images: weights, pseudo labels, own parameters, losses and predictions."""
+    """On the same batches of 7 and 8 images: weights, pseudo labels, own parameters, losses and predictions.
+
+    In float64 by Adam, whose epsilon then outweighs a gradient that is nothing but rounding.
+    """
     one = ranks.train("pseudo_label", probe=True) if name == "probe" else ranks.train(name)
     first, second = (each[name] for each in found)
     assert one.keys() == first.keys() == second.keys()
     for key, expected in one.items():
         assert torch.equal(first[key], second[key]), key
-        torch.testing.assert_close(first[key], expected, rtol=1e-5, atol=1e-5, msg=lambda said, key=key: key + said)
-
-
-@pytest.mark.xdist_group("ranks")
-def test_two_processes_train_as_one_by_adam(found: list[dict[str, dict[str, torch.Tensor]]]) -> None:
-    """With the run's own optimizers. Some weights, of channels that are 0, have gradients of nothing but rounding.
-
-    Adam makes whole steps of those; what they lead to is the same.
-    """
-    one, (first, second) = ranks.train("role", adam=True), (each["adam"] for each in found)
-    for key, expected in one.items():
-        assert torch.equal(first[key], second[key]), key
-        close = 1e-3 if key.startswith("model.backbone") else 1e-5
-        torch.testing.assert_close(first[key], expected, rtol=0, atol=close, msg=lambda said, key=key: key + said)
-    weights = [key for key in one if key.startswith("model") and "running" not in key]
-    far = sum(int(((first[key] - one[key]).abs() > 1e-5).sum()) for key in weights)
-    assert far < 0.001 * sum(one[key].numel() for key in weights)
+        torch.testing.assert_close(first[key], expected, rtol=1e-9, atol=1e-9, msg=lambda said, key=key: key + said)
 
 
 @pytest.mark.xdist_group("ranks")
 def test_batch_norm_of_each_process_is_another_training(found: list[dict[str, dict[str, torch.Tensor]]]) -> None:
     """The processes stay one model all the same, running statistics included."""
-    first, second = (each["apart"] for each in found)
+    first, second = (each["batch norm"] for each in found)
     assert all(torch.equal(first[key], second[key]) for key in first)
-    assert (first["logits"] - found[0]["an"]["logits"]).abs().max() > 1e-3
+    assert (first["logits"] - ranks.train("an", "test_resnet")["logits"]).abs().max() > 1e-3
 
 
 @pytest.mark.xdist_group("ranks")
 def test_an_interrupted_run_ends_as_if_it_had_not_been(found: list[dict[str, dict[str, torch.Tensor]]]) -> None:
     for each in found:
-        for name in ("pseudo_label", "adam"):
+        for name in ("role", "pseudo_label"):
             assert all(torch.equal(value, each[name][key]) for key, value in each[f"resumed {name}"].items())
 
 
@@ -110,25 +95,7 @@ def test_a_batch_has_an_image_for_every_process(monkeypatch: pytest.MonkeyPatch)
     """37 images in batches of 8: the smallest has 7."""
     monkeypatch.setattr("mlml.runtime.parallel.world_size", lambda: 8)
     with pytest.raises(ValueError, match=r"train\.batch_size: 8 is not allowed with 8 processes; each needs an image"):
-        ranks.train("an", synchronised=False)
-
-
-@pytest.mark.parametrize("options", [{}, {"affine": False}, {"momentum": None}, {"track_running_stats": False}])
-def test_own_batch_norm_is_torchs(options: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
-    torch.manual_seed(0)
-    own, torchs = (nn.Sequential(nn.BatchNorm2d(3, **options), nn.Flatten(), nn.BatchNorm1d(75)) for _ in range(2))
-    monkeypatch.setattr("mlml.runtime.parallel.world_size", lambda: 2)  # so that it is put in
-    sync_batch_norm.synchronise(own, torch.device("cpu"))
-    monkeypatch.undo()  # there is one share: all of it
-    for _ in range(2):
-        inputs = torch.randn(4, 3, 5, 5) * 3 + 1
-        results = [layers(inputs.requires_grad_()) for layers in (own, torchs)]
-        torch.testing.assert_close(*results)
-        weights = torch.randn_like(results[0])
-        torch.testing.assert_close(*(torch.autograd.grad((each * weights).sum(), inputs)[0] for each in results))
-    for mine, other in zip(own.state_dict().values(), torchs.state_dict().values(), strict=True):
-        torch.testing.assert_close(mine, other)
-    torch.testing.assert_close(own.eval()(inputs), torchs.eval()(inputs))
+        ranks.train("an")
 
 
 def test_a_process_dies_and_the_run_goes_on_to_the_same_end(tmp_path: Path) -> None:

@@ -97,9 +97,7 @@ def test_the_best_epoch_is_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_loss_that_is_not_finite_stops_with_its_place() -> None:
-    with pytest.raises(
-        FloatingPointError, match="linear init 2/3, step 3: the loss of method spy is nan; a lower"
-    ):
+    with pytest.raises(FloatingPointError, match="linear init 2/3, step 3: the loss of method spy is nan; a lower"):
         start(Spy([1.0] * 7 + [float("nan")]), recipe(linear_init=3))  # 5 steps an epoch
 
 
