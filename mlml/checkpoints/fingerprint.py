@@ -1,4 +1,4 @@
-"""What the result of a run depends on, as one short text: parameters, data, code and the machine."""
+"""A hash of everything that the result of a run depends on: parameters, data, code and machine."""
 
 import hashlib
 import json
@@ -16,26 +16,26 @@ OWN = ("mlml", "stages", "__main__")  # the stage itself is __main__
 
 
 def fingerprint(values: Any, files: Iterable[Path], large: Iterable[Path], device: torch.device) -> str:
-    """32 hexadecimal digits, others if anything is another.
+    """32 hexadecimal digits that change with any of it.
 
-    The code is that of the modules of this project that are loaded now, of whatever method; the machine is the kind of
-    device and the number of threads, which decides in what order numbers are added.
+    Code means all modules of this project that are loaded now. Machine means the kind of device and the number of
+    threads, which decides the order in which numbers are added.
 
     Args:
         values: parameters, as JSON values.
-        files: whose contents count.
-        large: too large to be read once more: their names, sizes and times count.
+        files: hashed by content.
+        large: too large to be read again: hashed by name, size and time.
     """
-    parts = hashlib.sha256()
+    digest = hashlib.sha256()
     versions = {package: version(package) for package in PACKAGES}
     machine = [platform.machine(), platform.python_version(), _name(device), torch.get_num_threads()]
-    parts.update(json.dumps([values, versions, machine], sort_keys=True).encode())
+    digest.update(json.dumps([values, versions, machine], sort_keys=True).encode())
     for path in [*files, *_code()]:
-        parts.update(hashlib.sha256(path.read_bytes()).digest())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
     for path in large:
-        about = path.stat()
-        parts.update(f"{path.name} {about.st_size} {about.st_mtime_ns}\n".encode())
-    return parts.hexdigest()[:32]
+        status = path.stat()
+        digest.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:32]
 
 
 def _code() -> list[Path]:

@@ -17,7 +17,7 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class Batch(NamedTuple):
-    """What a method sees of a batch. There is no truth in it: a method cannot peek.
+    """What a method sees of a batch: no ground truth.
 
     Attributes:
         observed: int8 [b, L], +1 present, -1 absent, 0 unknown.
@@ -33,9 +33,9 @@ class TrainLabels(NamedTuple):
 
     Attributes:
         observed: int8 [n, L], the observed labels of the whole training set.
-        prior: expected number of present labels an image, if it is known.
+        prior: expected number of present labels per image, if known.
         epochs: how many epochs the run has (T_e in the paper).
-        sampled: whether the observed labels are a sample of all labels, if it is known.
+        sampled: whether the observed labels are a sample of all labels, if known.
     """
 
     observed: Tensor
@@ -46,8 +46,8 @@ class TrainLabels(NamedTuple):
     def all_sampled(self) -> bool:
         """Whether the observed labels are a sample of all labels (FOL, POL), not of the present ones (PPL, SPL).
 
-        Where that is not known, they cannot be if some are unknown and fewer negatives than positives are observed:
-        most labels are absent. A few negatives that somebody noted among the positives make no sample of all labels.
+        If that is not known, it is ruled out by unknown labels together with fewer observed negatives than positives,
+        since most labels are absent: a few noted negatives do not make a sample of all labels.
         """
         if self.sampled is not None:
             return self.sampled
@@ -55,10 +55,10 @@ class TrainLabels(NamedTuple):
         return positives + negatives == self.observed.numel() or negatives >= max(positives, 1)
 
     def estimated_positives(self) -> float | None:
-        """P_p / m: present labels an image, estimated from the observed labels (paper, below eq. `intipse`).
+        """P_p / m: present labels per image, estimated from the observed labels (paper, below eq. `intipse`).
 
-        P_p is the number of observed positives an image, m the observed share of all labels. None unless
-        `all_sampled`: of present labels alone P_p / m would be the number of classes, always.
+        P_p is the mean number of observed positives per image, m the observed share of all labels. None unless
+        `all_sampled`: from present labels alone P_p / m would always be the number of classes.
         """
         if not self.all_sampled():
             return None
@@ -67,23 +67,23 @@ class TrainLabels(NamedTuple):
 
 
 class Method(nn.Module):
-    """A way to learn from missing labels: a loss, and whatever state it needs.
+    """A way to learn from missing labels: a loss and its state.
 
     State per training image is a buffer or a parameter [n, L] indexed by `Batch.index`, so that saving, resuming and
     moving to the device need no further code. A method's parameters are trained together with the model's.
     """
 
     name: str = ""
-    """The name it was built by."""
+    """The name by which it was built."""
 
     lr_scale: float = 1.0
     """The method's own parameters train at this multiple of the learning rate."""
 
     notes: tuple[str, ...] = ()
-    """What a user should know of this run before it begins: what was chosen, or what cannot work."""
+    """Lines for the user before training: what was chosen, or what cannot work with these labels."""
 
     wants_predictions: bool = False
-    """Whether `end_epoch` needs the predictions of the epoch; the loop then keeps them."""
+    """Whether `end_epoch` needs the epoch's predictions, which the loop then keeps."""
 
     def forward(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
         """The loss of a batch.
@@ -101,14 +101,14 @@ class Method(nn.Module):
         """Called after each epoch.
 
         Args:
-            predictions: float32 [n, L], sigmoid of the logits that this epoch's training steps gave, every
-                training image's; None unless `wants_predictions`.
+            predictions: float32 [n, L], the sigmoids of the logits of this epoch's training steps, for every
+                training image; None unless `wants_predictions`.
         """
 
     def pseudo_labels(self, index: Tensor) -> Tensor | None:
-        """What the method now takes the labels of these training images to be, float32 [b, L] in 0..1.
+        """The method's current pseudo labels of these training images, float32 [b, L] in 0..1, for the figures.
 
-        None for a method that keeps no such thing. Only recorded, for the figures.
+        None for a method without pseudo labels.
         """
         return None
 
@@ -133,11 +133,11 @@ def stateless(loss: Callable[..., Tensor], needs_absent: bool = False) -> Callab
     Args:
         loss: a function of logits, float [b, L], and observed labels, int8 [b, L]; also of the epoch, from 1, if it
             has an argument `epoch`. Its keyword-only arguments are the method's options.
-        needs_absent: whether only observed labels speak for absence; where there are none, that is noted.
+        needs_absent: whether nothing but observed negatives teaches absence; if there are none, a note says so.
     """
     takes_epoch = "epoch" in signature(loss).parameters
 
-    @wraps(loss)  # so that its signature is the loss's, which names the options
+    @wraps(loss)  # the loss's signature names the options
     def method(train: TrainLabels, **options: Any) -> Method:
         lacking = needs_absent and not (train.observed == ABSENT).any()
         return _Stateless(loss, takes_epoch, options, NO_ABSENT if lacking else "")

@@ -18,8 +18,8 @@ class Classifier(nn.Module):
         classes: number of classes L.
 
     Attributes:
-        precision: in which the backbone computes; weights, features and logits are float32.
-        channels_last: whether the channels of a pixel lie side by side in memory.
+        precision: of the backbone's arithmetic; weights, features and logits are float32.
+        channels_last: whether the channels of a pixel are adjacent in memory.
 
     Raises:
         ValueError: timm has no such model.
@@ -29,7 +29,7 @@ class Classifier(nn.Module):
     std: Tensor
 
     def __init__(self, backbone: str, classes: int) -> None:
-        import timm.data  # here, as it takes seconds, which a wrong parameter is not to wait for
+        import timm.data  # takes seconds: a wrong parameter is reported before
 
         super().__init__()
         self.name = backbone
@@ -40,27 +40,27 @@ class Classifier(nn.Module):
         except (RuntimeError, OSError) as error:
             close = ", ".join(timm.list_models(f"*{backbone.split('.')[0][:6]}*")[:8])
             raise ValueError(f"train.backbone: {backbone!r} is not allowed; {error}; close: {close}") from None
-        # Some backbones end with a layer of another width than that of their last features.
+        # Some backbones end with a layer that changes the width.
         width = getattr(self.backbone, "head_hidden_size", None) or self.backbone.num_features
         self.head = nn.Linear(int(width), classes)
         data = timm.data.resolve_model_data_config(self.backbone)
-        # Buffers, so that a weights file says how its inputs are normalised.
+        # Buffers, so that a weights file holds the normalisation of its inputs.
         self.register_buffer("mean", torch.tensor(data["mean"]).view(3, 1, 1) * 255)
         self.register_buffer("std", torch.tensor(data["std"]).view(3, 1, 1) * 255)
         self.set_layout(channels_last=True)
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return self.mean.device
 
     def set_layout(self, channels_last: bool) -> None:
-        """Choose how the pixels and the weights lie in memory; the results differ by rounding."""
+        """Choose the memory layout of pixels and weights; results differ by rounding only."""
         self.channels_last = channels_last
         self.to(memory_format=torch.channels_last if channels_last else torch.contiguous_format)
 
     def compile_training(self, mode: str) -> None:
-        """Have `torch.compile` make one program of the backbone in training mode, at its first batch of each size.
+        """Compile the backbone's training mode by `torch.compile`, at the first batch of each size.
 
         Args:
             mode: "default" or "reduce-overhead", which also records CUDA graphs.
@@ -68,7 +68,7 @@ class Classifier(nn.Module):
         self._compiled = torch.compile(self._features, mode=mode, dynamic=False)
 
     def features(self, images: Tensor) -> Tensor:
-        """What the linear layer sees, float32 [b, width], of images uint8 [b, S, S, 3]."""
+        """The backbone's features, float32 [b, width], of images uint8 [b, S, S, 3]."""
         run = self._compiled if self._compiled is not None and self.training else self._features
         return run(images)
 
@@ -87,9 +87,9 @@ class Classifier(nn.Module):
 
 
 class LinearProbe(nn.Module):
-    """The linear layer of a classifier as a model of its own; its weights are the classifier's.
+    """The linear layer of a classifier as a model of its own, whose inputs are the backbone's features.
 
-    Its images are the backbone's features.
+    It shares the classifier's weights.
     """
 
     def __init__(self, classifier: Classifier) -> None:
@@ -98,7 +98,7 @@ class LinearProbe(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return self.head.weight.device
 
     def forward(self, features: Tensor) -> Tensor:
@@ -112,14 +112,14 @@ Model = Classifier | LinearProbe
 
 @torch.inference_mode()
 def check_size(model: Classifier, size: int, alone: bool = False) -> None:
-    """See whether the model takes images of this size, before anything long begins.
+    """Check that the model takes images of this size, before anything long begins.
 
     Args:
-        alone: whether it is to be trained on batches of one image, too, which batch normalisation does not take where
-            it sees one pixel of each.
+        alone: whether some training batches have a single image, which batch normalisation refuses where it sees one
+            pixel per image.
 
     Raises:
-        ValueError: it does not; says what may be changed.
+        ValueError: it does not; says what to change.
     """
     training = model.training
     image = torch.zeros(1, size, size, 3, dtype=torch.uint8, device=model.device)
@@ -134,7 +134,7 @@ def check_size(model: Classifier, size: int, alone: bool = False) -> None:
         model.train(training)
     if alone:
         try:
-            copy.deepcopy(model).train()(image)  # a copy: it changes the running statistics
+            copy.deepcopy(model).train()(image)  # a copy: training changes the running statistics
         except ValueError as error:
             raise ValueError(
                 f"train.batch_size: with it a batch has one image, on which {model.name!r} cannot be trained at "

@@ -1,4 +1,4 @@
-"""Weights in files: a backbone's initial ones, and those of a trained classifier."""
+"""Weights files: initial weights of a backbone, and trained classifiers."""
 
 import json
 from pathlib import Path
@@ -16,11 +16,11 @@ HUB, NONE = "hub", "none"
 
 
 def load_backbone(model: Classifier, weights: str) -> None:
-    """Give the backbone its initial weights.
+    """Load the backbone's initial weights.
 
     Args:
-        weights: "hub": timm's own, downloaded at first use; "none": stay random; else the path of a
-            .safetensors or .pth file with the backbone's state (a classification layer in it is left out).
+        weights: "hub": timm's own, downloaded at first use; "none": random; else the path of a .safetensors or
+            .pth file with the backbone's state, whose classification layer, if any, is left out.
 
     Raises:
         ValueError: the file is missing, no weights file, or of another model.
@@ -47,7 +47,7 @@ def _hub_state(backbone: str) -> dict[str, Tensor]:
 
     try:
         pretrained = timm.create_model(backbone, pretrained=True, num_classes=0)
-    # Whatever the hub's client raises, httpx's errors among them, means the same to the user.
+    # Whatever the hub's client raises, among them httpx's errors, means the same to the user.
     except Exception as error:
         raise ConnectionError(
             f"train.weights: no weights for {backbone} from the hub ({type(error).__name__}: {str(error)[:200]}). "
@@ -75,14 +75,14 @@ def _file_state(path: Path) -> dict[str, Tensor]:
 
 
 def save(model: Classifier, path: Path, about: dict[str, Any]) -> None:
-    """Write the weights as safetensors, with `about` (JSON values) and the backbone's name as metadata."""
+    """Write the weights as safetensors, with the backbone's name and `about` (JSON values) in the metadata."""
     state = {key: value.contiguous().cpu() for key, value in model.state_dict().items()}
     with atomic_write(path) as part:
         safetensors.torch.save_file(state, part, {"mlml": json.dumps({"backbone": model.name, **about})})
 
 
 def load(path: Path) -> tuple[Classifier, dict[str, Any]]:
-    """Read what `save` wrote: the model, in evaluation mode, and what is known about it.
+    """Read what `save` wrote: the model in evaluation mode, and its metadata.
 
     Raises:
         ValueError: no such file, or not one that `save` wrote.

@@ -1,4 +1,4 @@
-"""Which device a run uses, its random numbers, and running out of its memory."""
+"""The device of a run: choosing it, seeding it, and errors when its memory runs out."""
 
 import os
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ import torch
 
 from mlml.runtime import parallel
 
-# What torch says that has no exception of its own: the CPU's allocator, pinned memory, and libraries on a GPU.
-SIGNS = (
+# Messages of torch's that come without an exception of their own: from the CPU's allocator and a GPU's libraries.
+OUT_OF_MEMORY = (
     "can't allocate memory",
     "CUDA error: out of memory",
     "CUDNN_STATUS_ALLOC_FAILED",
@@ -18,12 +18,12 @@ SIGNS = (
 
 
 def device_for(name: str) -> torch.device:
-    """The device called `name`; "auto" is a GPU where there is one.
+    """The device called `name`; "auto" is a GPU if there is one.
 
-    Of several processes on a machine each gets a GPU of its own.
+    Each of several processes on a machine gets a GPU of its own.
 
     Raises:
-        ValueError: unknown, or not on this machine.
+        ValueError: no such device on this machine.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -42,22 +42,22 @@ def device_for(name: str) -> torch.device:
 
 
 def seed_everything(seed: int) -> None:
-    """Seed torch and take its deterministic algorithms."""
+    """Seed torch and select its deterministic algorithms."""
     torch.manual_seed(seed)
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, products on a GPU may differ
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # or matrix products on a GPU may differ
     torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # nobody reads such memory
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # it is never read
     torch.backends.cudnn.benchmark = False
 
 
 @contextmanager
 def enough_memory(remedy: str) -> Iterator[None]:
-    """Make one of the exceptions for a lack of memory: MemoryError, with what torch says and the `remedy`."""
+    """Turn the several exceptions for a lack of memory into MemoryError: torch's message, then `remedy`."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        lacking = isinstance(error, torch.OutOfMemoryError | MemoryError) or any(each in str(error) for each in SIGNS)
-        if not lacking:
+        known = isinstance(error, torch.OutOfMemoryError | MemoryError)
+        if not known and not any(each in str(error) for each in OUT_OF_MEMORY):
             raise
-        said = (str(error) or "out of memory").splitlines()[0].rpartition("DefaultCPUAllocator: ")[2][:200]
-        raise MemoryError(f"{said}: {remedy}") from error
+        message = (str(error) or "out of memory").splitlines()[0].rpartition("DefaultCPUAllocator: ")[2][:200]
+        raise MemoryError(f"{message}: {remedy}") from error

@@ -1,4 +1,4 @@
-"""A stage in several processes, each with a share of the work."""
+"""Starting a stage in several processes."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ from mlml.runtime import parallel
 
 @contextmanager
 def shared(count: object) -> Iterator[None]:
-    """Do the block in `count` processes: start this command again by torchrun, unless it was started by it.
+    """Run the block in `count` processes: torchrun starts this command again, unless it has started it already.
 
     Raises:
         ValueError: not a number of processes.
@@ -24,19 +24,19 @@ def shared(count: object) -> Iterator[None]:
     if type(count) is not int or count < 1:
         raise ValueError(f"processes: {count!r} is not allowed; must be a whole number of at least 1")
     if count > 1 and "TORCHELASTIC_RUN_ID" not in os.environ:
-        sys.exit(_again(count))
+        sys.exit(_torchrun(count))
     with parallel.group():
         yield
 
 
-def _again(count: int) -> str | int:
-    """The exit status, or what to say: 0 when all processes have done their work."""
+def _torchrun(count: int) -> str | int:
+    """Exit status 0 when all processes have done their work, else 1 or an error message."""
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // count)))
     stage = Path(sys.argv[0]).stem
     try:
         torchrun(["--standalone", "--nproc-per-node", str(count), "-m", f"stages.{stage}", *sys.argv[1:]])
     except SignalException:
-        return 1  # the first process has said what is kept
+        return 1  # the main process has said what is kept
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
         return f"{stage}: process {rank} of {count} ended with {failure.exitcode}, which ended the others"

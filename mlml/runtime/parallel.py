@@ -1,8 +1,8 @@
-"""Training by several processes as by one: each computes its share of every batch.
+"""Data parallelism: several processes, each with a share of every batch, train as one process would.
 
-What a method sees is the whole batch, in every process: the logits of all shares are put together, so that every
-process has the same loss, the same predictions and the same pseudo labels, and a loss that is no mean over images is
-right too. Without `group`, or with one process, nothing here does anything.
+A method sees the whole batch in every process: the logits of all shares are gathered, so that every process computes
+the same loss, predictions and pseudo labels, also for losses that are no mean over images. With one process, or outside
+of `group`, these functions do nothing.
 """
 
 import logging
@@ -24,49 +24,49 @@ _T = TypeVar("_T")
 
 @contextmanager
 def group() -> Iterator[None]:
-    """Join the processes that torchrun started, if it did; the main one alone reports."""
+    """Join the processes that torchrun started, if it did; only the main process reports."""
     if not dist.is_available() or not dist.is_torchelastic_launched():
         yield
         return
     dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
-    Thread(target=_end_without, args=[os.getppid()], daemon=True).start()
+    Thread(target=_exit_without, args=[os.getppid()], daemon=True).start()
     if not is_main():
         logging.getLogger("mlml").setLevel(logging.ERROR)
     yield
-    dist.destroy_process_group()  # not after an error: it may wait for processes that have another
+    dist.destroy_process_group()  # not after an error, when it might wait for the other processes
 
 
-def _end_without(parent: int) -> None:
-    """End this process when torchrun is no more: nobody else would, and the next run would meet it."""
+def _exit_without(parent: int) -> None:
+    """Exit when torchrun has died: otherwise this process would go on and meet the next run."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(1)
 
 
 def world_size() -> int:
-    """How many there are."""
+    """Number of processes."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def rank() -> int:
-    """This process's number, from 0."""
+    """Number of this process, from 0."""
     return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
 
 
 def is_main() -> bool:
-    """Whether this is the process that prints and writes."""
+    """Whether this is the process that reports and writes files."""
     return rank() == 0
 
 
 def share(batch: Tensor) -> Tensor:
-    """This process's part of a batch [b, ...]: every W-th of it, of W processes."""
+    """This process's share of a batch [b, ...]: with W processes, every W-th image."""
     return batch[rank() :: world_size()]
 
 
 def gather_batch(part: Tensor, size: int) -> Tensor:
-    """The batch [size, ...] whose `share` is `part` in each process, in all of them.
+    """Put the processes' shares together again: the batch [size, ...] in every process.
 
-    Its gradient reaches the parts W times as large: the processes' gradients are averaged, where they should be added.
+    The gradient of a share is W times that of the batch, since `replicated` averages gradients that should be added.
     """
     if world_size() == 1:
         return part
@@ -87,14 +87,14 @@ class _GatherBatch(torch.autograd.Function):
 
 
 def all_reduce(values: Tensor) -> Tensor:
-    """The sum over the processes, in place."""
+    """Sum over the processes, in place."""
     if world_size() > 1:
         dist.all_reduce(values)
     return values
 
 
 def broadcast(make: Callable[[], _T]) -> _T:
-    """What `make` returns in the first process, in all of them; it is called there alone."""
+    """What `make` returns in the main process, for all processes; the others do not call it."""
     if world_size() == 1:
         return make()
     box: list[Any] = [make() if is_main() else None]
@@ -103,10 +103,10 @@ def broadcast(make: Callable[[], _T]) -> _T:
 
 
 def replicated(model: nn.Module) -> nn.Module:
-    """The model with the first process's weights, whose gradients are averaged over the processes."""
+    """The model with the main process's weights in every process; its gradients are averaged over the processes."""
     if world_size() == 1:
         return model
-    # Running statistics are made one after the epoch; older versions of torch have another name for that.
+    # Running statistics are averaged after the epoch instead. Older versions of torch call the option differently.
     new, old = "forward_sync_buffers", "broadcast_buffers"
     options: dict[str, Any] = {new if new in signature(DistributedDataParallel).parameters else old: False}
     # static_graph: some backbones have parameters that no gradient reaches.
@@ -115,7 +115,7 @@ def replicated(model: nn.Module) -> nn.Module:
 
 @torch.no_grad()
 def average_buffers(model: nn.Module) -> None:
-    """Make the running statistics of the processes one: their mean."""
+    """Replace the running statistics of batch normalisation by their mean over the processes."""
     if world_size() > 1:
         for name, buffer in model.named_buffers():
             if name.endswith(("running_mean", "running_var")):
@@ -123,9 +123,9 @@ def average_buffers(model: nn.Module) -> None:
 
 
 def same_random(device: torch.device) -> None:
-    """Have all processes draw the random numbers of the first: what a method draws must be the same in all.
+    """Give all processes the random state of the main one: what a method draws must be the same in all.
 
-    They differ before if the backbone draws, for dropout, and the shares differ in size.
+    The states differ when the backbone draws, for dropout, and the shares differ in size.
     """
     if world_size() > 1:
         cuda = device.type == "cuda"

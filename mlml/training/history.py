@@ -1,4 +1,4 @@
-"""The history of a run: one line an epoch, in a file that grows while training."""
+"""The history of a run: one line per epoch, in a file that grows while training."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +11,7 @@ DECIMALS = 6
 
 
 class Epoch(NamedTuple):
-    """One line: mean training loss an image, and the validation mAP in percent."""
+    """Mean training loss per image and validation mAP in percent of an epoch."""
 
     epoch: int
     loss: float
@@ -19,14 +19,14 @@ class Epoch(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The epoch with the highest validation mAP; of equal ones, the first."""
+    """The epoch with the highest validation mAP, the first of equal ones."""
 
     epoch: int
     validation_mAP: float
 
 
 class History:
-    """Call it after each epoch; the tab-separated file at `path` is then complete up to this epoch."""
+    """Writes the tab-separated file at `path` anew after each epoch that it is called with."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""What the predictions and pseudo labels of a few training images did from epoch to epoch (paper, Fig. 2)."""
+"""Predictions and pseudo labels of a few training images from epoch to epoch, for the paper's Fig. 2."""
 
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,11 @@ from torch import Tensor
 from mlml.core.files import atomic_write
 from mlml.methods.base import Method
 
-IMAGES = 100  # followed images: all their labels are recorded, a figure shows a few
+IMAGES = 100  # whose labels are all recorded; a figure shows a few
 
 
 class Recorder:
-    """Follows at most `IMAGES` training images, drawn by `seed`.
+    """Records at most `IMAGES` training images, drawn by `seed`.
 
     Args:
         n: number of training images.
@@ -25,34 +25,34 @@ class Recorder:
     def __init__(self, n: int, classes: int, seed: int, method: Method, device: torch.device) -> None:
         self.rows = np.sort(np.random.RandomState(seed).permutation(n)[:IMAGES])
         self._index = torch.from_numpy(self.rows).to(device)
-        # All other images share one more slot, so that nothing has to be selected, or waited for, in a step.
+        # All other images share one more slot: a step then needs no selection, for which it would wait.
         self._slot = torch.full((n,), len(self.rows), device=device)
         self._slot[self._index] = torch.arange(len(self.rows), device=device)
         self._plane = torch.zeros(len(self.rows) + 1, classes, device=device)
         self._predictions: list[np.ndarray] = []
-        self._pseudo = [self._beliefs(method)]
+        self._pseudo = [self._pseudo_labels(method)]
 
     def record(self, index: Tensor, predictions: Tensor) -> None:
-        """Take what this step predicted: float32 [b, L] for the training rows `index`."""
+        """Record a step's predictions, float32 [b, L], for the training rows `index`."""
         self._plane[self._slot[index]] = predictions
 
     def end_epoch(self, method: Method) -> None:
-        """Keep the epoch's predictions, and the pseudo labels that the method has after it."""
+        """Keep the epoch's predictions and the method's pseudo labels after it."""
         self._predictions.append(self._plane[:-1].cpu().numpy().copy())
-        self._pseudo.append(self._beliefs(method))
+        self._pseudo.append(self._pseudo_labels(method))
 
     @torch.no_grad()
-    def _beliefs(self, method: Method) -> np.ndarray | None:
+    def _pseudo_labels(self, method: Method) -> np.ndarray | None:
         pseudo = method.pseudo_labels(self._index)
         return None if pseudo is None else pseudo.cpu().numpy().copy()
 
     def state_dict(self) -> dict[str, Any]:
-        """What was recorded so far, after the end of an epoch."""
+        """The epochs recorded so far."""
         pseudo = [None if array is None else torch.from_numpy(array) for array in self._pseudo]
         return {"predictions": [torch.from_numpy(array) for array in self._predictions], "pseudo": pseudo}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         self._predictions = [array.numpy() for array in state["predictions"]]
         self._pseudo = [None if array is None else array.numpy() for array in state["pseudo"]]
 
