@@ -4,7 +4,6 @@ import errno
 import hashlib
 import logging
 import os
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -125,7 +124,7 @@ def _download(url: str, archive: Archive, part: Path, session: requests.Session)
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
     try:
         response = session.get(url, headers=headers, stream=True, timeout=TIMEOUT)
-    except (requests.RequestException, HTTPError) as error:
+    except requests.RequestException as error:
         raise _UrlError(f"no answer: {_root_cause(error)}") from None
     with response:
         if response.status_code not in (200, 206):
@@ -140,7 +139,7 @@ def _download(url: str, archive: Archive, part: Path, session: requests.Session)
 
 def _copy(url: str, archive: Archive, part: Path, session: requests.Session) -> int:
     """As `_download`, from a local copy, which is never resumed."""
-    path = Path(re.sub("^file:(//(?=/))?", "", url))
+    path = Path(url.removeprefix("file:"))  # pathlib reads ///a as /a
     try:
         file = path.open("rb")
     except OSError as error:

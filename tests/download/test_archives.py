@@ -124,10 +124,7 @@ def test_one_alternative_must_be_complete(
         section(entry).check_manual_files(folder)
     else:
         (line,) = missing(folder, entry)
-        assert {name for name in ("a", "b", "c/d", "e/") if f"FOLDER/{name}" in line} == {
-            *bring,
-            *alternative,
-        } - present
+        assert {name for name in NAMES if f"FOLDER/{name}" in line} == (bring | alternative) - present
 
 
 def test_stage_checks_manual_files_before_it_fetches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
