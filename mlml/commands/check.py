@@ -15,8 +15,7 @@ from mlml.core import params
 from mlml.datasets import report
 from mlml.datasets.prepare import each_image
 from mlml.datasets.source import Source
-from mlml.download import manual
-from mlml.download.fetch import Download
+from mlml.download.archives import Download
 from mlml.images.decoding import decode, traits
 from mlml.labels import table
 from mlml.training.recipe import Recipe
@@ -37,7 +36,7 @@ def check(folder: Path, archives: Path, pictures: bool = True) -> list[str]:
     """
     file = folder / "dataset.yaml"
     sections = params.read_sections(file, params.DATASET)
-    manual.check(params.parse(Download, {"archives": sections.get("archives")}, str(file)).by_hand, folder)
+    params.parse(Download, {"archives": sections.get("archives")}, str(file)).check_manual_files(folder)
     layout = params.parse(datasets.Layout, sections.get("images"), f"{file}: images")
     params.parse(Recipe, sections.get("training"), f"{file}: training")
     source = datasets.read(layout.reader, folder, archives, layout.options)

@@ -1,4 +1,4 @@
-"""Writing files so that a half-written one never has the name of a complete one."""
+"""Writes files so that a name never stands for half a file."""
 
 import json
 import os
@@ -10,10 +10,9 @@ from pathlib import Path
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside `path` to write to; it takes the name when the block ends without an error.
+    """Yield a temporary path beside `path`; it is renamed to `path` if the block ends without an error.
 
-    A new file takes the old one's place instead of being written over it: the old one may be a link into
-    DVC's cache.
+    An old file is replaced, not written into: it may be a link to DVC's cache.
     """
     part = path.with_name("." + path.name)
     try:
@@ -24,17 +23,17 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def sync(*paths: Path) -> None:
-    """Have these files, and the names in these folders, on the disk: until then a power failure may undo them."""
+    """Flush files, or the names in folders, to the disk; before that, a power failure may undo them."""
     for path in paths:
-        number = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY)
         try:
-            os.fsync(number)
+            os.fsync(descriptor)
         finally:
-            os.close(number)
+            os.close(descriptor)
 
 
 def link(source: Path, target: Path) -> None:
-    """Make `target` another name of the file `source`, or a copy of it where the file system has no such names."""
+    """Make `target` a hard link to the file `source`, or a copy where the file system cannot link."""
     with atomic_write(target) as part:
         try:
             os.link(source, part)

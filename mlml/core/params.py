@@ -1,6 +1,6 @@
-"""Typed, frozen parameters, and the one line a wrong value gives.
+"""Reads parameters from YAML and checks them with pydantic; a wrong value gives one line.
 
-Each section's class stands with the code that uses it and derives from `Section`.
+The class of a section derives from `Section` and stands with the code that uses it.
 """
 
 import inspect
@@ -13,40 +13,40 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 _S = TypeVar("_S", bound=BaseModel)
 
-# The sections of params.yaml and of a data set's file.
+# The top-level keys of params.yaml and of a data set's dataset.yaml
 AXES = {"dataset", "setting", "method", "seed", "device", "processes"}
 PARAMS = AXES | {"prepare", "corrupt", "train", "plot", "methods"}
 DATASET = {"archives", "images", "training"}
 
 
 class Section(BaseModel):
-    """Base of all parameter sections: frozen, unknown keys refused, values never converted silently."""
+    """Base of all parameter sections: frozen, no unknown keys, strict types (only an integer may stand for a float)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 def parse(section: type[_S], values: Any, where: str) -> _S:
-    """Validate `values` as a `section`.
+    """Validate `values` as a `section`; None stands for no values.
 
     Args:
-        where: the section's place for messages, e.g. "train" or "datasets/mine/dataset.yaml: images"; empty for
-            the top level.
+        where: prefix of the keys in messages, e.g. "train" or "datasets/mine/dataset.yaml: images"; empty for the top
+            level.
 
     Raises:
-        ValueError: one line a fault, naming the key, the value and what is allowed.
+        ValueError: a line for each wrong key, with its value and what is allowed.
     """
     try:
         return section.model_validate({} if values is None else values)
     except ValidationError as error:
-        lines = [_line(fault, where, sorted(section.model_fields)) for fault in error.errors()]
+        lines = [_message(fault, where, sorted(section.model_fields)) for fault in error.errors()]
         raise ValueError("\n".join(lines)) from None
 
 
-def read_sections(file: Path, known: Collection[str]) -> dict[str, Any]:
-    """The sections of a YAML file. A section's own class checks its keys; this checks the sections' names.
+def read_sections(file: Path, allowed: Collection[str]) -> dict[str, Any]:
+    """Read the sections of a YAML file. Checks only their names; `parse` checks what is in them.
 
     Raises:
-        ValueError: no such file, no YAML of keys and values, or an unknown section.
+        ValueError: there is no such file, it does not hold YAML keys and values, or a section is not allowed.
     """
     try:
         sections = yaml.safe_load(file.read_text("utf-8")) or {}
@@ -56,19 +56,19 @@ def read_sections(file: Path, known: Collection[str]) -> dict[str, Any]:
         raise ValueError(f"{file} is no YAML file: {' '.join(str(error).split())}") from None
     if not isinstance(sections, dict):
         raise ValueError(f"{file}: must be keys and values")
-    for key in sections.keys() - known:
-        raise ValueError(f"{file}: {key}: unknown key; it takes {', '.join(sorted(known))}")
+    for key in sections.keys() - allowed:
+        raise ValueError(f"{file}: {key}: unknown key; it takes {', '.join(sorted(allowed))}")
     return sections
 
 
 def parse_options(function: Callable[..., Any], values: Any, where: str) -> dict[str, Any]:
-    """Validate `values` as the keyword-only arguments of `function`; returns them with their defaults.
+    """Validate `values` as the keyword-only arguments of `function`; returns all of them, defaults included.
 
-    Annotations are types that pydantic knows, e.g. ``Annotated[float, Field(ge=0)]``. Arguments that a
+    Their annotations are types that pydantic can check, e.g. ``Annotated[float, Field(ge=0)]``. Arguments that a
     `functools.partial` fixes are no options.
 
     Raises:
-        ValueError: as `parse`; an unknown option's line lists the options there are.
+        ValueError: as `parse`.
     """
     fixed = getattr(function, "keywords", {})
     fields: Any = {
@@ -81,11 +81,11 @@ def parse_options(function: Callable[..., Any], values: Any, where: str) -> dict
     return {name: getattr(parsed, name) for name in fields}
 
 
-def _line(fault: Mapping[str, Any], where: str, known: list[str]) -> str:
+def _message(fault: Mapping[str, Any], where: str, allowed: list[str]) -> str:
     key = ".".join([where, *(str(part) for part in fault["loc"])]).removeprefix(".")
     if fault["type"] == "extra_forbidden":
         nested = len(fault["loc"]) > 1
-        return f"{key}: unknown key" + ("" if nested else f"; it takes {', '.join(known) or 'none'}")
+        return f"{key}: unknown key" + ("" if nested else f"; it takes {', '.join(allowed) or 'none'}")
     if fault["type"] == "missing":
         return f"{key}: missing"
     if fault["type"] in ("model_type", "model_attributes_type", "dict_type"):

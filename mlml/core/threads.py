@@ -1,4 +1,4 @@
-"""Work in threads that runs ahead of whoever takes the results."""
+"""Work in threads that runs ahead of its consumer."""
 
 import os
 from collections import deque
@@ -8,37 +8,35 @@ from typing import TypeVar
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
-AHEAD = 2  # groups
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_order(
     pool: ThreadPoolExecutor, work: Callable[[_Item], _Result], groups: Iterable[Sequence[_Item]], items: int
 ) -> Iterator[list[_Result]]:
-    """For each group in turn: the results of ``work(item)`` for its items.
+    """Map `work` over the items of each group in threads; yields the results group by group, in order.
 
-    While the caller looks at one, the next `AHEAD` groups are being worked on, or more, if they have fewer than `items`
-    items together; never all of them, however many there are. An error of `work` is raised where the group's
-    results would be. A caller that stops, or an error, cancels what has not begun.
+    Args:
+        items: while the caller uses one group's results, so many items of the next groups are submitted, rounded up
+            to whole groups. (`Executor.map` submits all at once, and their results would fill the memory; it takes a
+            bound since Python 3.14.)
+
+    Raises:
+        An error of `work`, in place of its group's results. Then, and if the caller stops, later groups are cancelled.
     """
     waiting: deque[list[Future[_Result]]] = deque()
     try:
         for group in groups:
             waiting.append([pool.submit(work, item) for item in group])
-            if len(waiting) > AHEAD and sum(map(len, waiting)) - len(waiting[0]) >= items:
-                yield _next(waiting)
+            if sum(map(len, waiting)) - len(waiting[0]) >= items:
+                yield [future.result() for future in waiting.popleft()]
         while waiting:
-            yield _next(waiting)
+            yield [future.result() for future in waiting.popleft()]
     finally:
-        for future in (future for futures in waiting for future in futures):
-            future.cancel()
-
-
-def _next(waiting: deque[list[Future[_Result]]]) -> list[_Result]:
-    results = [future.result() for future in waiting[0]]
-    waiting.popleft()  # only now: an error leaves the rest of the group to be cancelled
-    return results
+        for futures in waiting:
+            for future in futures:
+                future.cancel()

@@ -1,150 +1,186 @@
-"""Fetches the archives of a public data set: resumes, tries one address after the other, trusts only the sha256."""
+"""Downloads an archive: resumes, tries one URL after the other, and trusts only the SHA-256."""
 
 import errno
+import hashlib
 import logging
 import os
-import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
 
 import requests
-from pydantic import PlainValidator
 from requests.adapters import HTTPAdapter
-from urllib3.response import BaseHTTPResponse
+from urllib3.exceptions import HTTPError, ProtocolError
 from urllib3.util import Retry
 
-from mlml.core.files import atomic_write
-from mlml.core.params import Section
-from mlml.download.archive import Archive, Broken, Part, Refused
-from mlml.download.manual import Brought
-from mlml.download.transfer import copy, get
+from mlml.core.progress import progress
+from mlml.download.archives import Archive
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Archive", "Download", "DownloadError", "fetch"]
-
 RETRIES = 3  # of a request that fails, and of a transfer that breaks without getting further
-BACKOFF = 1.0  # seconds, doubled with each retry
-LONGEST = 60.0  # seconds; as far as a server's Retry-After is obeyed
-
-
-def _entry(value: Any) -> Archive | Brought:
-    by_hand = isinstance(value, Brought) or (isinstance(value, Mapping) and "bring" in value)
-    return Brought.model_validate(value) if by_hand else Archive.model_validate(value)
-
-
-class Download(Section):
-    """What the stage `download` reads of a data set's file: what to fetch and what a user must bring, if anything."""
-
-    archives: list[Annotated[Archive | Brought, PlainValidator(_entry)]]
-
-    @property
-    def to_fetch(self) -> list[Archive]:
-        return [entry for entry in self.archives if isinstance(entry, Archive)]
-
-    @property
-    def by_hand(self) -> list[Brought]:
-        return [entry for entry in self.archives if isinstance(entry, Brought)]
+BACKOFF = 1.0  # seconds; doubles with each retry
+MAX_RETRY_AFTER = 60.0  # seconds; a server's Retry-After is obeyed up to this
+BUSY = (429, 500, 502, 503, 504)  # HTTP status codes after which the request is repeated
+TIMEOUT = (15.0, 60.0)  # seconds: to connect, and of silence
+CHUNK = 1 << 18  # bytes
 
 
 class DownloadError(OSError):
-    """The file could not be fetched; says why at each address, what is kept and where, and what to do."""
+    """The archive could not be downloaded. Says why for each URL, what is kept and where, and what to do."""
 
 
-def fetch(archive: Archive, folder: Path, partial: Path) -> Path:
-    """Make ``folder/<archive.file>`` complete and verified; returns its path.
+class _UrlError(Exception):
+    """This URL does not give the file."""
 
-    Args:
-        partial: where the bytes gather, under a name made of the sha256. A later run resumes from there after
-            any kind of end, so it must survive. Not for two runs at once.
+
+def fetch(archive: Archive, folder: Path) -> Path:
+    """Download `archive` unless ``folder/<archive.file>`` is already complete; returns that path.
+
+    The bytes gather in ``<archive.file>.part`` beside it, and a later run resumes from there however this one ends.
+    Two runs must not fetch the same archive at once.
 
     Raises:
-        DownloadError: no address gave the file, or the disk is full.
+        DownloadError: no URL gave the file, or the disk is full.
     """
-    target, part = folder / archive.file, Part(archive, partial)
-    if target.is_file() and part.verified(target):
-        part.clear()
+    target, part = folder / archive.file, folder / f"{archive.file}.part"
+    if _verified(target, archive):
+        part.unlink(missing_ok=True)
         return target
+    folder.mkdir(parents=True, exist_ok=True)
+    failures = []
     try:
-        for path in (folder, partial):
-            path.mkdir(parents=True, exist_ok=True)
-        if part.size < archive.bytes or not part.verified(part.path):
-            if part.size >= archive.bytes:  # complete and wrong, or too long: no address could mend it
-                part.clear()
-            _from_any(part)
-        _move(part.path, target)
+        if not _verified(part, archive):
+            failures = _try_urls(archive, part)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        missing = archive.bytes - part.size
-        # With all bytes here it was the copy to another file system that found no room.
-        need = f"{missing:,} more bytes in {partial}" if missing else f"{archive.bytes:,} bytes in {folder}"
-        raise DownloadError(
-            f"{archive.file}: the disk is full, it needs {need}\n  {part.kept}; make room and run the command again"
-        ) from None
-    part.clear()
+        failures = [f"the disk is full: make room for {archive.bytes - _size(part):,} more bytes in {folder}"]
+    if failures:
+        size = _size(part)
+        kept = f"{size:,} of {archive.bytes:,} bytes are kept in {part}" if size else "nothing is kept"
+        again = f"run the command again to {'resume' if size else 'retry'}"
+        remedy = f"{kept}; {again}, or add the file: URL of a copy you have to the data set's dataset.yaml"
+        raise DownloadError("\n  ".join([f"{archive.file}: cannot be downloaded", *failures, remedy]))
+    os.replace(part, target)
     return target
 
 
-class _Retry(Retry):
-    def get_retry_after(self, response: BaseHTTPResponse) -> float | None:
-        wait = super().get_retry_after(response)
-        return None if wait is None else min(wait, LONGEST)
+class _CappedRetry(Retry):
+    def parse_retry_after(self, retry_after: str) -> float:
+        return min(super().parse_retry_after(retry_after), MAX_RETRY_AFTER)
 
 
-def _from_any(part: Part) -> None:
-    archive, lines = part.archive, [f"{part.archive.file}: no address gave it"]
+def _try_urls(archive: Archive, part: Path) -> list[str]:
+    """Complete `part` from the first URL that can; returns the failures of all of them if none can."""
+    if _size(part) >= archive.bytes:  # complete and wrong
+        part.unlink()
+    failures = []
+    retry = _CappedRetry(RETRIES, backoff_factor=BACKOFF, status_forcelist=BUSY, raise_on_status=False)
     with requests.Session() as session:
-        codes = (429, 500, 502, 503, 504)
-        retry = _Retry(RETRIES, backoff_factor=BACKOFF, status_forcelist=codes, raise_on_status=False)
-        for scheme in ("http://", "https://"):
-            session.mount(scheme, HTTPAdapter(max_retries=retry))
+        session.mount("http://", HTTPAdapter(max_retries=retry))
+        session.mount("https://", HTTPAdapter(max_retries=retry))
         for url in archive.urls:
             try:
-                return _from_one(part, url, session)
-            except Refused as refusal:
-                lines.append(f"{url}: {refusal}")
-                logger.warning(f"{archive.file}: {lines[-1]}")
-    again = f"run the command again to {'resume' if part.size else 'try again'}"
-    lines.append(f"{part.kept}; {again}, or add a file: address of a copy you have to the data set's dataset.yaml")
-    raise DownloadError("\n  ".join(lines))
+                _try_url(url, archive, part, session)
+                return []
+            except _UrlError as error:
+                failures.append(f"{url}: {error}")
+                logger.warning(f"{archive.file}: {failures[-1]}")
+    return failures
 
 
-def _from_one(part: Part, url: str, session: requests.Session) -> None:
-    archive, best, stalls = part.archive, part.size, 0
+def _try_url(url: str, archive: Archive, part: Path, session: requests.Session) -> None:
+    transfer = _copy if url.startswith("file:") else _download
+    furthest, failures, started_over = _size(part), 0, False
     while True:
         try:
-            if url.startswith("file:"):
-                copy(part, url)
-            else:
-                get(part, url, session)
-        except Broken as broken:
-            stalls = 1 if part.size > best else stalls + 1
-            best = max(best, part.size)  # the furthest: a server that always starts over must not go on for ever
-            why = f"{broken} at byte {part.size:,} of {archive.bytes:,}"
-            if stalls > RETRIES:
-                raise Refused(f"{why}, and {RETRIES} retries got no further") from None
-            logger.warning(f"{archive.file}: {why}; trying again")
-            time.sleep(BACKOFF * 2 ** (stalls - 1))
+            start = transfer(url, archive, part, session)
+        except HTTPError as error:  # the transfer ended early; what arrived is kept
+            size = _size(part)
+            # Counted from the furthest point: a server that always starts over must not go on for ever.
+            failures = 1 if size > furthest else failures + 1
+            furthest = max(furthest, size)
+            reason = f"the connection broke ({error.args[-1]}) at byte {size:,} of {archive.bytes:,}"
+            if failures > RETRIES:
+                raise _UrlError(f"{reason}, and {RETRIES} retries got no further") from None
+            logger.warning(f"{archive.file}: {reason}; trying again")
+            time.sleep(BACKOFF * 2 ** (failures - 1))
             continue
-        found = part.sha256(part.path)
-        if found == archive.sha256:
+        sha256 = _sha256(part, archive)
+        if sha256 == archive.sha256:
             return
-        alone = part.sources == {url}
-        part.clear()
-        if alone:
-            raise Refused(f"it gives a file with sha256 {found}, not {archive.sha256}")
-        logger.warning(f"{archive.file}: bytes of several runs or addresses do not fit together; starting over")
-        best = 0
+        part.unlink()
+        if start == 0 or started_over:
+            raise _UrlError(f"its file has sha256 {sha256}, not {archive.sha256}")
+        logger.warning(f"{archive.file}: the bytes of several transfers do not fit together; starting over")
+        furthest, started_over = 0, True
 
 
-def _move(source: Path, target: Path) -> None:
+def _download(url: str, archive: Archive, part: Path, session: requests.Session) -> int:
+    """Append the rest of the file to `part`, or replace it if the server sends the whole; returns the first byte."""
+    start = _size(part)
+    # Without decoding: a server may declare a .gz file as the encoding of another one.
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
     try:
-        os.replace(source, target)
+        response = session.get(url, headers=headers, stream=True, timeout=TIMEOUT)
+    except requests.RequestException as error:
+        raise _UrlError(f"no answer: {_root_cause(error)}") from None
+    with response:
+        if response.status_code not in (200, 206):
+            raise _UrlError(f"the server answers {response.status_code} {response.reason}")
+        if "html" in response.headers.get("Content-Type", "").lower():  # before kept bytes are replaced
+            raise _UrlError("it gives an HTML page (a moved file, or a network's login page)")
+        start, header = (start, "Content-Range") if response.status_code == 206 else (0, "Content-Length")
+        size = response.headers.get(header, "").rpartition("/")[2]
+        _write(archive, part, url, start, int(size) if size.isdigit() else None, response.raw.read1)
+    return start
+
+
+def _copy(url: str, archive: Archive, part: Path, session: requests.Session) -> int:
+    """As `_download`, from a local copy, which is never resumed."""
+    path = Path(url.removeprefix("file:"))  # pathlib reads ///a as /a
+    try:
+        file = path.open("rb")
     except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        with atomic_write(target) as part:
-            shutil.copyfile(source, part)
+        raise _UrlError(f"{path.absolute()} cannot be read: {error.strerror}") from None
+    with file:
+        _write(archive, part, url, 0, path.stat().st_size, file.read)
+    return 0
+
+
+def _write(archive: Archive, part: Path, url: str, start: int, size: int | None, read: Callable[[int], bytes]) -> None:
+    """Write what `read` gives to `part` from byte `start` on, up to the archive's size: more may come, without end."""
+    if size not in (None, archive.bytes):
+        raise _UrlError(f"its file has {size:,} bytes, not {archive.bytes:,}")
+    logger.info(f"{archive.file}: from {url}" + (f", resuming at byte {start:,}" if start else ""))
+    with part.open("ab" if start else "wb") as file, progress(archive.file, archive.bytes, "B", start) as advance:
+        while start < archive.bytes and (chunk := read(min(CHUNK, archive.bytes - start))):
+            advance(file.write(chunk))
+            file.flush()
+            start += len(chunk)
+    if start < archive.bytes:
+        raise ProtocolError("the answer ended")
+
+
+def _verified(path: Path, archive: Archive) -> bool:
+    return path.is_file() and _size(path) == archive.bytes and _sha256(path, archive) == archive.sha256
+
+
+def _sha256(path: Path, archive: Archive) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file, progress(f"checking {archive.file}", archive.bytes, "B") as advance:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+            advance(len(chunk))
+    return digest.hexdigest()
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _root_cause(error: BaseException) -> BaseException:
+    while cause := error.__cause__ or error.__context__:
+        error = cause
+    return error

@@ -62,8 +62,8 @@ def test_one_line_names_key_value_and_what_is_allowed(values: dict[str, Any], li
 
 
 def test_each_fault_has_its_line() -> None:
-    found = lines({"lr": -1, "epochs": "many", "flop": 0})
-    assert [line.partition(":")[0] for line in found] == ["train.lr", "train.epochs", "train.flop"]
+    messages = lines({"lr": -1, "epochs": "many", "flop": 0})
+    assert [line.partition(":")[0] for line in messages] == ["train.lr", "train.epochs", "train.flop"]
 
 
 @pytest.mark.parametrize("values", [[1], "lr", 3])
@@ -90,9 +90,9 @@ def test_nothing_gives_the_defaults() -> None:
 
 @given(st.integers(1, 2**53))
 def test_an_integer_is_a_float_too(value: int) -> None:
-    got = parse(Example, {"lr": value, "prior": value}, "train")
-    assert type(got.lr) is type(got.prior) is float
-    assert got.lr == got.prior == value
+    parsed = parse(Example, {"lr": value, "prior": value}, "train")
+    assert type(parsed.lr) is type(parsed.prior) is float
+    assert parsed.lr == parsed.prior == value
 
 
 @given(st.text(max_size=20))
@@ -124,9 +124,9 @@ def options(
 
 
 def test_options_are_the_keyword_only_arguments() -> None:
-    got = parse_options(options, {"must": False, "weight": 2}, "d")
-    assert got == {"size": 64, "weight": 2.0, "mode": "fast", "must": False}
-    assert type(got["weight"]) is float
+    parsed = parse_options(options, {"must": False, "weight": 2}, "d")
+    assert parsed == {"size": 64, "weight": 2.0, "mode": "fast", "must": False}
+    assert type(parsed["weight"]) is float
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ from mlml.datasets.prepare import prepare
 from mlml.datasets.readers import coco2014
 from mlml.datasets.source import Source
 from mlml.datasets.split import validation_split
-from mlml.download.fetch import Download, fetch
+from mlml.download.archives import Download
+from mlml.download.fetch import fetch
 from mlml.images.store import Storage, open_images
 from mlml.labels import statistics
 from mlml.labels.table import Table, check_complete, check_splits
@@ -118,7 +119,7 @@ def archives(tmp_path: Path) -> Path:
     """Small archives, as `mlml.download.fetch` leaves them."""
     (tmp_path / "served").mkdir()
     for archive in parse(Download, {"archives": small_coco(tmp_path / "served")}, "archives").to_fetch:
-        fetch(archive, tmp_path / "archives", tmp_path / "partial")
+        fetch(archive, tmp_path / "archives")
     return tmp_path / "archives"
 
 

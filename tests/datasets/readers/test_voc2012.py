@@ -20,7 +20,8 @@ from mlml.datasets.prepare import prepare
 from mlml.datasets.readers import voc2012
 from mlml.datasets.source import Source
 from mlml.datasets.split import validation_split
-from mlml.download.fetch import Archive, fetch
+from mlml.download.archives import Archive
+from mlml.download.fetch import fetch
 from mlml.images.store import open_images
 from mlml.labels.table import Table
 from tests.shared import DATA
@@ -144,7 +145,7 @@ def test_from_a_server_to_rows(tmp_path: Path, url: str) -> None:
     content = write_tar(tmp_path / "served" / voc2012.ARCHIVE, files).read_bytes()
     sha256 = hashlib.sha256(content).hexdigest()
     archive = Archive(file=voc2012.ARCHIVE, urls=[f"{url}/{voc2012.ARCHIVE}"], bytes=len(content), sha256=sha256)
-    got = fetch(archive, tmp_path / "archives", tmp_path / "partial")
+    got = fetch(archive, tmp_path / "archives")
     assert got.read_bytes() == content
 
     source = read(tmp_path / "archives")
