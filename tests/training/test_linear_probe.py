@@ -8,6 +8,8 @@ import torch
 
 from mlml import methods
 from mlml.checkpoints.checkpoint import Checkpoint
+from mlml.commands.grid import make_job
+from mlml.commands.run import Features
 from mlml.methods.shared.losses import bce
 from mlml.model.classifier import Classifier, LinearProbe
 from mlml.model.loader import Examples
@@ -16,8 +18,6 @@ from mlml.runtime.device import seed_everything
 from mlml.training import batches, experiment
 from mlml.training.history import Epoch
 from mlml.training.recipe import Recipe, Run
-from paper.features import Features
-from paper.jobs import make_job
 from tests.test_architecture import ROOT
 from tests.training.test_loop import L, N, data, recipe, table
 

@@ -1,5 +1,7 @@
-"""What `paper.runs` is to run: grids of parameters in, one job for each combination out."""
+"""Grids of parameters, and the runs that they stand for: one for each combination of values."""
 
+import copy
+import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -14,14 +16,20 @@ from mlml.settings import Setting
 from mlml.training import recipe
 
 KEYS = ["dataset", "setting", "method", "method.options", "seed", "corrupt.seed"]
-# Of how the hardware is used the precision alone makes another run.
+# Of the ways to use the hardware, the precision alone makes another run.
 PLAN = [name for name in recipe.Recipe.model_fields if name not in hardware.Engine.model_fields] + ["precision"]
 KEYS += [f"train.{name}" for name in PLAN]
 Grid = Mapping[str, list[Any]]
 
+_defaults = functools.cache(methods.options_of)
+
 
 class Job(NamedTuple):
-    """One run: the cells of its row that say what it is, and its parameters."""
+    """The parameters of one run.
+
+    Attributes:
+        key: the cells of its row that say what was run, in the order of `KEYS`.
+    """
 
     key: tuple[str, ...]
     axes: recipe.Run
@@ -32,8 +40,12 @@ class Job(NamedTuple):
 
 
 def grid_of(words: Iterable[str]) -> Grid:
-    """The grid of words ``name=value,value,...``."""
-    grid = {}
+    """The grid of words ``name=value,value,...``.
+
+    Raises:
+        ValueError: a word has no "=".
+    """
+    grid: dict[str, list[Any]] = {}
     for word in words:
         name, equals, values = word.partition("=")
         if not equals:
@@ -43,22 +55,33 @@ def grid_of(words: Iterable[str]) -> Grid:
 
 
 def read_grids(file: Path) -> list[Grid]:
-    """The grids of a YAML file: a list of ``name: [value, ...]``."""
-    grids = yaml.safe_load(file.read_text("utf-8"))
-    good = isinstance(grids, list) and all(isinstance(grid, dict) for grid in grids)
-    if not good or not all(isinstance(values, list) for grid in grids for values in grid.values()):
+    """The grids of a YAML file: a list of ``name: [value, ...]``.
+
+    Raises:
+        ValueError: the file has another form.
+    """
+    try:
+        grids = yaml.safe_load(file.read_text("utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file} is no YAML file: {' '.join(str(error).split())}") from None
+    valid = isinstance(grids, list) and all(isinstance(grid, dict) for grid in grids)
+    if not valid or not all(isinstance(values, list) for grid in grids for values in grid.values()):
         raise ValueError(f"{file}: must be a list of grids, each of lines 'name: [value, ...]'")
-    return grids
+    return list(grids)
 
 
 def jobs_of(grid: Grid) -> Iterator[Job]:
-    """Every combination of a grid's values, the last name's changing fastest.
+    """The runs of params.yaml with every combination of a grid's values instead, the last name's changing fastest.
 
     Raises:
-        ValueError: a parameter is unknown, or a value not allowed.
+        ValueError: the working directory has no params.yaml, a parameter is unknown, or a value not allowed.
     """
+    params = read_sections(Path("params.yaml"), PARAMS)
+    file = Path(f"datasets/{params['dataset']}/dataset.yaml")
+    training = read_sections(file, DATASET).get("training")
     for values in itertools.product(*grid.values()):
-        yield make_job(dict(zip(grid, map(_number, values), strict=True)))
+        changed = _change(params, dict(zip(grid, map(_number, values), strict=True)))
+        yield _job(changed, recipe.resolve(training, changed["train"], str(file)))
 
 
 def _number(value: Any) -> Any:
@@ -69,35 +92,37 @@ def _number(value: Any) -> Any:
         return value
 
 
-def make_job(changes: Mapping[str, Any]) -> Job:
-    """The run of params.yaml with these values instead."""
-    params = read_sections(Path("params.yaml"), PARAMS)
+def _change(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of `params` with these values."""
     if "dataset" in changes:
         raise ValueError(
             "-S dataset: the prepared data set is that of params.yaml; change it there and `dvc repro prepare`"
         )
+    changed = copy.deepcopy(dict(params))
     for name, value in changes.items():
         *sections, last = name.split(".")
-        place = params
+        place = changed
         for section in sections:
             place = place.get(section, {})
         # A preset, such as an ablation, has options that params.yaml does not list.
         if (last not in place and sections[:1] != ["methods"]) or sections[:1] in (["prepare"], ["plot"]):
             raise ValueError(f"-S {name}: no parameter of a run")
         place[last] = value
+    return changed
+
+
+def _job(params: Mapping[str, Any], plan: recipe.Recipe) -> Job:
     axes = parse(recipe.Run, {key: params[key] for key in recipe.Run.model_fields}, "")
-    file = Path(f"datasets/{params['dataset']}/dataset.yaml")
-    plan = recipe.resolve(read_sections(file, DATASET).get("training"), params["train"], str(file))
     setting = Setting.parse(params["setting"])
     corrupt_seed = parse(corruption.CorruptParams, params["corrupt"], "corrupt").seed
     options = methods.options_of(axes.method, params["methods"].get(axes.method))
-    usual = methods.options_of(axes.method)
-    own = " ".join(f"{name}={value}" for name, value in sorted(options.items()) if value != usual[name])
+    defaults = _defaults(axes.method)
+    changed = " ".join(f"{name}={value}" for name, value in sorted(options.items()) if value != defaults[name])
     key = (
         params["dataset"],
         setting,
         axes.method,
-        own,
+        changed,
         axes.seed,
         corrupt_seed,
         *(getattr(plan, name) for name in PLAN),
