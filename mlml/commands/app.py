@@ -84,93 +84,6 @@ def _check(
     typer.echo("\n".join(check(folder, archives, not labels_only)))
 
 
-_Experiments = Annotated[
-    Path,
-    Argument(metavar="FILE", help="Experiments as `dvc exp show --csv` prints them; - is the standard input."),
-]
-
-
-@_command("results", "dvc exp show --csv | mlml results", "mlml results runs.csv")
-def _results(file: _Experiments = Path("-")) -> None:
-    """Tabulate each method's test mAP over the seeds.
-
-    Prints a Markdown table of the mean and the spread, for each data set, setting and method.
-    """
-    experiments = _read(file)
-    from mlml.commands.results import markdown, summarise
-
-    typer.echo(markdown(summarise(experiments)))
-
-
-@_command("select", "dvc exp show --csv | mlml select", "mlml select runs.csv --over-settings")
-def _select(
-    file: _Experiments = Path("-"),
-    over_settings: Annotated[bool, Option("--over-settings", help="One choice a method for all settings.")] = False,
-) -> None:
-    """Choose each method's best parameters on validation.
-
-    Prints a Markdown table of the values, such as learning rate and batch size, with the highest validation mAP.
-    """
-    experiments = _read(file)
-    from mlml.commands.selection import markdown, remarks, select
-
-    table = select(experiments, over_settings)
-    typer.echo(markdown(table))
-    _look_at(remarks(table))
-
-
-@_command("statistics", "mlml statistics voc2012=data/labels.csv --update docs/results.md")
-def _statistics(
-    tables: Annotated[
-        list[str], Argument(metavar="DATASET=LABELS.csv", help="The labels.csv that the stage prepare wrote.")
-    ],
-    update: Annotated[
-        Path | None, Option(metavar="PAGE", help="Put the table between the marks `statistics` in this page.")
-    ] = None,
-) -> None:
-    """Compare the paper's counts of observed labels with ours.
-
-    Prints Markdown tables. The published counts are those in the project's folder.
-    """
-    from mlml.commands import markdown, statistics
-
-    named = dict(word.partition("=")[::2] for word in tables)
-    if not all(named.values()):
-        raise typer.BadParameter("must be DATASET=LABELS.csv", param_hint="DATASET=LABELS.csv")
-    _in_project(statistics.PUBLISHED)
-    compared = statistics.compare(statistics.PUBLISHED, {name: Path(file) for name, file in named.items()})
-    text = statistics.markdown(compared)
-    typer.echo(text) if update is None else markdown.update(update, "statistics", text)
-
-
-@_command("table", "mlml table runs.csv", "mlml table runs.csv --validation --update docs/results.md 'my runs'")
-def _table(
-    results: Annotated[list[Path], Argument(metavar="RESULTS.csv", help="What `mlml grid` wrote, or DVC lists.")],
-    validation: Annotated[bool, Option("--validation", help="Validation mAP instead of test mAP.")] = False,
-    each_setting: Annotated[bool, Option("--each-setting", help="A learning rate for each setting.")] = False,
-    update: Annotated[
-        tuple[Path, str] | None,
-        Option(metavar="PAGE PART", help="Put the table between the marks of this part of a page."),
-    ] = None,
-) -> None:
-    """Tabulate methods by settings.
-
-    Prints a Markdown table of the mean mAP over the seeds.
-
-    A method's learning rate and batch size are those that win on validation: one choice for the settings in which the
-    observed labels are a sample of all, and one for those in which they are present labels alone.
-    """
-    import pandas as pd
-
-    from mlml.commands import markdown, tables
-
-    runs = pd.concat([_read(file) for file in results])
-    table, notes = tables.wide(runs, "validation_mAP" if validation else "mAP", each_setting)
-    text = tables.markdown(table)
-    typer.echo(text) if update is None else markdown.update(*update, text)
-    _look_at(notes)
-
-
 @_command(
     "grid",
     "mlml grid runs.csv -S method=an,bce -S seed=0,1,2 -S train.lr=1e-3,3e-4 --jobs 2",
@@ -221,6 +134,93 @@ def _grid(
 
 def _stopped(number: int, frame: object) -> None:
     sys.exit("mlml grid: stopped; what is done is kept")
+
+
+_Experiments = Annotated[
+    Path,
+    Argument(metavar="FILE", help="Experiments as `dvc exp show --csv` prints them; - is the standard input."),
+]
+
+
+@_command("results", "dvc exp show --csv | mlml results", "mlml results runs.csv")
+def _results(file: _Experiments = Path("-")) -> None:
+    """Tabulate each method's test mAP over the seeds.
+
+    Prints a Markdown table of the mean and the spread, for each data set, setting and method.
+    """
+    experiments = _read(file)
+    from mlml.commands.results import markdown, summarise
+
+    typer.echo(markdown(summarise(experiments)))
+
+
+@_command("select", "dvc exp show --csv | mlml select", "mlml select runs.csv --over-settings")
+def _select(
+    file: _Experiments = Path("-"),
+    over_settings: Annotated[bool, Option("--over-settings", help="One choice a method for all settings.")] = False,
+) -> None:
+    """Choose each method's best parameters on validation.
+
+    Prints a Markdown table of the values, such as learning rate and batch size, with the highest validation mAP.
+    """
+    experiments = _read(file)
+    from mlml.commands.selection import markdown, remarks, select
+
+    table = select(experiments, over_settings)
+    typer.echo(markdown(table))
+    _look_at(remarks(table))
+
+
+@_command("table", "mlml table runs.csv", "mlml table runs.csv --validation --update docs/results.md 'my runs'")
+def _table(
+    results: Annotated[list[Path], Argument(metavar="RESULTS.csv", help="What `mlml grid` wrote, or DVC lists.")],
+    validation: Annotated[bool, Option("--validation", help="Validation mAP instead of test mAP.")] = False,
+    each_setting: Annotated[bool, Option("--each-setting", help="A learning rate for each setting.")] = False,
+    update: Annotated[
+        tuple[Path, str] | None,
+        Option(metavar="PAGE PART", help="Put the table between the marks of this part of a page."),
+    ] = None,
+) -> None:
+    """Tabulate methods by settings.
+
+    Prints a Markdown table of the mean mAP over the seeds.
+
+    A method's learning rate and batch size are those that win on validation: one choice for the settings in which the
+    observed labels are a sample of all, and one for those in which they are present labels alone.
+    """
+    import pandas as pd
+
+    from mlml.commands import markdown, tables
+
+    runs = pd.concat([_read(file) for file in results])
+    table, notes = tables.wide(runs, "validation_mAP" if validation else "mAP", each_setting)
+    text = tables.markdown(table)
+    typer.echo(text) if update is None else markdown.update(*update, text)
+    _look_at(notes)
+
+
+@_command("statistics", "mlml statistics voc2012=data/labels.csv --update docs/results.md")
+def _statistics(
+    tables: Annotated[
+        list[str], Argument(metavar="DATASET=LABELS.csv", help="The labels.csv that the stage prepare wrote.")
+    ],
+    update: Annotated[
+        Path | None, Option(metavar="PAGE", help="Put the table between the marks `statistics` in this page.")
+    ] = None,
+) -> None:
+    """Compare the paper's counts of observed labels with ours.
+
+    Prints Markdown tables. The published counts are those in the project's folder.
+    """
+    from mlml.commands import markdown, statistics
+
+    named = dict(word.partition("=")[::2] for word in tables)
+    if not all(named.values()):
+        raise typer.BadParameter("must be DATASET=LABELS.csv", param_hint="DATASET=LABELS.csv")
+    _in_project(statistics.PUBLISHED)
+    compared = statistics.compare(statistics.PUBLISHED, {name: Path(file) for name, file in named.items()})
+    text = statistics.markdown(compared)
+    typer.echo(text) if update is None else markdown.update(update, "statistics", text)
 
 
 def _read(file: Path) -> "pd.DataFrame":
