@@ -1,22 +1,30 @@
-"""What is to be run, and what is left of it; that a run gives what the pipeline gives is shown in test_pipeline."""
+"""Many runs at a time: what is told and kept of them, and what is left when they are stopped."""
 
 import multiprocessing
 import os
+import re
+import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import psutil
 import pytest
+import yaml
 
-from mlml import methods
+from mlml.commands import pool
+from mlml.commands.grid import Job, grid_of, jobs_of
 from mlml.labels import table
-from paper import jobs as paper_jobs
-from paper import runs
+from tests.commands.conftest import Ended
+from tests.core.test_progress import Terminal
 from tests.test_architecture import ROOT
+from tests.training.test_loop import data
 
 
 @pytest.fixture(autouse=True)
@@ -24,107 +32,101 @@ def _in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-def jobs(*words: str) -> list[paper_jobs.Job]:
-    return list(paper_jobs.jobs_of(paper_jobs.grid_of(words)))
-
-
-def test_a_grid_is_every_combination() -> None:
-    found = jobs("setting=spl,pol_02", "method=an,bce", "train.lr=1e-3,0.01", "seed=3")
-    assert [(str(job.setting), job.axes.method, job.plan.lr) for job in found[:3]] == [
-        ("spl", "an", 1e-3),
-        ("spl", "an", 0.01),
-        ("spl", "bce", 1e-3),
-    ]
-    assert len({job.key for job in found}) == 8
-    assert {job.axes.seed for job in found} == {3}
-
-
-def test_without_changes_it_is_the_run_of_params_yaml() -> None:
-    (job,) = jobs()
-    cells = dict(zip(paper_jobs.KEYS, job.key, strict=True))
-    assert cells["dataset"] == "digits"
-    assert (cells["setting"], cells["method"], cells["method.options"]) == ("pol_02", "pseudo_label", "")
-    assert (cells["train.backbone"], cells["train.lr"], cells["train.linear_init"]) == ("resnet10t", "0.001", "0")
-
-
-def test_a_row_says_which_options_are_not_the_defaults() -> None:
-    (job,) = jobs("method=asl", "methods.asl.gamma_neg=4", "methods.asl.margin=0.05", "methods.focal.gamma=1e-1")
-    assert job.key[3] == "gamma_neg=4.0"  # not what is the default, nor another method's
-    assert job.options == {"gamma_neg": 4.0, "gamma_pos": 1.0, "margin": 0.05}
-    (job,) = jobs("method=pseudo_label_no_update", "+methods.pseudo_label_no_update.alpha=5e-1")
-    assert job.key[3] == "alpha=0.5"
-
-
-@pytest.mark.parametrize("name", methods.names())
-def test_every_method_can_be_run(name: str) -> None:
-    assert [job.key[2:4] for job in jobs(f"method={name}")] == [(name, "")]
-
-
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ("setting", "-S setting: must be name=value"),
-        ("train.momentum=1", "-S train.momentum: no parameter of a run"),
-        ("trian.lr=1", "-S trian.lr: no parameter of a run"),
-        ("plot.dpi=100", "-S plot.dpi: no parameter of a run"),
-        ("dataset=voc2012", "-S dataset: the prepared data set is that of params.yaml"),
-        ("train.lr=-1", "train.lr: -1 is not allowed; must be greater than 0"),
-        ("method=none", "'none'"),
-        ("methods.pseudo_label.x=1", "methods.pseudo_label.x: unknown key; it takes alpha, beta"),
-        ("setting=pol_2", "setting: 'pol_2' is not allowed"),
-    ],
-)
-def test_a_wrong_word_is_refused_before_anything_runs(word: str, message: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        jobs(word)
-    assert message in str(caught.value)
-
-
-def test_a_setting_that_observes_nothing_is_told(tmp_path: Path) -> None:
-    table.write(
-        table.Table(("a", "b"), ("0", "1"), ("train", "train"), np.eye(2, dtype=np.int8) * 2 - 1),
-        tmp_path / "labels.csv",
-    )
-    (tmp_path / "images").mkdir()
-    np.save(tmp_path / "images/rows.npy", np.zeros((2, 8, 8, 3), np.uint8))
-    with pytest.raises(ValueError, match="pol_001 observes none of the 2 labels of any image"):
-        runs.run(jobs("setting=pol_001")[0], tmp_path)
-
-
-def test_grids_in_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "grid.yaml"
-    file.write_text("- {seed: [0, 1], train.lr: [3e-4]}\n- {setting: [spl]}\n")
-    assert [len(list(paper_jobs.jobs_of(grid))) for grid in paper_jobs.read_grids(file)] == [2, 1]
-    for wrong in ("seed: 0", "- seed", "- {seed: 0}"):
-        file.write_text(wrong)
-        with pytest.raises(ValueError, match="must be a list of grids"):
-            paper_jobs.read_grids(file)
+def jobs(*words: str) -> list[Job]:
+    return list(jobs_of(grid_of(words)))
 
 
 def test_rows_that_are_there_are_not_run_again_and_failures_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture, mlml: Callable[..., Ended]
 ) -> None:
     """With no data every run fails; a run with a row is not tried."""
     results = tmp_path / "runs.csv"
     one, other = jobs("seed=0,1")
-    assert runs.run_all([one, other], tmp_path, 2, results) == 2
-    assert "labels.csv" in capsys.readouterr().err
-    assert runs.done(results) == set()
+    assert pool.run_all([one, other], tmp_path, 2, results) == 2
+    lines = sorted(line.partition(" digits ") for line in capsys.readouterr().err.splitlines())
+    assert [line[0] for line in lines] == ["run 1/2", "run 2/2"]
+    assert all("labels.csv" in line[2] for line in lines)
+    assert pool.done(results) == set()
     with results.open("a") as file:
         file.write(",".join([*one.key, "1", "1", "1", "1"]) + "\n")
-    assert runs.done(results) == {one.key}
-    monkeypatch.setattr("sys.argv", ["runs", str(results), "-S", "seed=0,1", "--data", str(tmp_path)])
-    with pytest.raises(SystemExit, match="runs: 1 of 1 runs have no result"):
-        runs.main()
+    assert pool.done(results) == {one.key}
+    words = ("grid", results, "-S", "seed=0,1", "--data", tmp_path)
+    missing = f"mlml grid: {tmp_path}/labels.csv is missing: run `dvc repro prepare`\n"
+    assert mlml(*words) == (1, "", missing)
+    (tmp_path / "labels.csv").touch()
+    ended = mlml(*words)
+    assert (ended.status, ended.err.splitlines()[-1]) == (1, "mlml grid: 1 of 1 runs have no result")
+    assert ended.err.startswith("run 1/1 digits pol_02 pseudo_label 1: ")
     results.write_text(results.read_text()[:-2])
     with pytest.raises(ValueError, match="the last line is cut off; remove it"):
-        runs.done(results)
+        pool.done(results)
     results.write_text("a,b\n")
     with pytest.raises(ValueError, match="has other columns"):
-        runs.done(results)
+        pool.done(results)
 
 
-def test_a_stopped_command_leaves_no_process(tmp_path: Path) -> None:
+def test_a_failed_run_has_its_traceback_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLML_TRACEBACK", raising=False)
+    (job,) = jobs()
+    reason = f"No such file or directory: '{tmp_path}/labels.csv'"
+    assert pool._work(job, tmp_path) == (job, reason)
+    monkeypatch.setenv("MLML_TRACEBACK", "1")
+    traceback = pool._work(job, tmp_path)[1]
+    assert isinstance(traceback, str)
+    assert traceback.startswith("Traceback (most recent call last):")
+    assert traceback.rstrip().endswith(reason)
+
+
+def test_probes_of_one_backbone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mlml: Callable[..., Ended]) -> None:
+    """From a project folder to a table; in a log, the features that are computed once are a line every tenth."""
+    parts, labels = data(), np.concatenate([examples.labels for examples in data()])
+    n = len(labels)
+    split = ("train", "validation", "test") * n
+    (tmp_path / "data/images").mkdir(parents=True)
+    images = np.stack([next(iter(parts[0].images.stream([np.array([row])])))[0] for row in range(n)])
+    np.save(tmp_path / "data/images/rows.npy", images)
+    names = tuple(map(str, range(n)))
+    table.write(table.Table(("a", "b", "c"), names, split[:n], labels), tmp_path / "data/labels.csv")
+    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    params["train"] |= {"backbone": "test_resnet", "linear_probe": True, "epochs": 1}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
+    (tmp_path / "datasets").symlink_to(ROOT / "datasets")
+    monkeypatch.chdir(tmp_path)
+    ended = mlml("grid", "runs.csv", "-S", "method=an", "-S", "train.lr=1e-2,1e-3")
+    assert ended.status == 0, ended.err
+    lines = ended.out.splitlines()
+    assert re.fullmatch(
+        r"run 1/2 digits pol_02 an 0: validation \d+\.\d\d, test \d+\.\d\d; about \d\d:\d\d left", lines[0]
+    )
+    assert re.fullmatch(r"run 2/2 digits pol_02 an 0: validation \d+\.\d\d, test \d+\.\d\d", lines[1])
+    assert len(lines) == 2
+    assert ended.err.splitlines()[-1] == f"features: 100% of {n} images"
+    assert all(line.startswith("features: ") for line in ended.err.splitlines())
+    rows = pd.read_csv("runs.csv")
+    assert sorted(rows["train.lr"]) == [1e-3, 1e-2]
+    assert mlml("grid", "runs.csv", "-S", "method=an", "-S", "train.lr=1e-2,1e-3") == (0, "", "")
+
+
+def test_the_features_of_all_processes_are_one_bar() -> None:
+    wanted, computed = (multiprocessing.Value("q", 0) for _ in range(2))
+    with redirect_stderr(Terminal()) as terminal, pool._features_shown(wanted, computed) as look:
+        look()
+        assert terminal.getvalue() == ""
+        wanted.value, computed.value = 400, 100
+        look()
+        wanted.value, computed.value = 500, 500
+        with computed.get_lock():  # as of a process that was killed
+            look()
+    assert [line.partition("|")[0] for line in terminal.lines()] == ["features: 100%", ""]
+    assert "| 500/500 [" in terminal.lines()[0]
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "line"),
+    [(signal.SIGTERM, 1, "stopped; what is done is kept"), (signal.SIGINT, 130, "interrupted; what is done is kept")],
+    ids=["SIGTERM", "SIGINT"],
+)
+def test_a_stopped_command_leaves_no_process(number: int, status: int, line: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "labels.csv")  # whoever reads it waits for ever
     words = [sys.executable, "-m", "paper.runs", str(tmp_path / "runs.csv"), "-S", "seed=0", "--data", str(tmp_path)]
     with (
@@ -132,16 +134,15 @@ def test_a_stopped_command_leaves_no_process(tmp_path: Path) -> None:
         open(tmp_path / "labels.csv", "wb"),  # which waits for the reader
     ):
         children = psutil.Process(process.pid).children(True)
-        process.terminate()
-        said = process.communicate()[1]
-    assert "runs: stopped; what is done is kept" in said
+        process.send_signal(number)
+        err = process.communicate()[1]
+    assert (process.returncode, err.splitlines()[-1]) == (status, f"mlml grid: {line}")
     assert children
     assert psutil.wait_procs(children, timeout=60)[1] == []
 
 
-def test_a_killed_process_ends_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_process_ends_the_command(tmp_path: Path, mlml: Callable[..., Ended]) -> None:
     os.mkfifo(tmp_path / "labels.csv")  # whoever reads it waits for ever
-    monkeypatch.setattr("sys.argv", ["runs", str(tmp_path / "runs.csv"), "-S", "seed=0,1", "--data", str(tmp_path)])
 
     def kill() -> None:
         while not (children := multiprocessing.active_children()):
@@ -151,7 +152,7 @@ def test_a_killed_process_ends_the_command(tmp_path: Path, monkeypatch: pytest.M
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
-    with pytest.raises(SystemExit, match="runs: a process was killed"):
-        runs.main()
+    ended = mlml("grid", tmp_path / "runs.csv", "-S", "seed=0,1", "--data", tmp_path)
     killer.join()
-    assert runs.done(tmp_path / "runs.csv") == set()
+    assert (ended.status, ended.err.startswith("mlml grid: a process was killed")) == (1, True)
+    assert pool.done(tmp_path / "runs.csv") == set()
