@@ -119,9 +119,12 @@ def _grid(
     from mlml.commands.grid import grid_of, jobs_of, read_grids
 
     changes, grids, known = grid_of(words), read_grids(grid) if grid else [{}], pool.done(results)
-    wanted = {job.key: job for each in grids for job in jobs_of({**each, **changes}) if job.key not in known}
+    all_jobs = {job.key: job for each in grids for job in jobs_of({**each, **changes})}
+    wanted = [job for key, job in all_jobs.items() if key not in known]
+    if len(wanted) < len(all_jobs):
+        typer.echo(f"{results} has {len(all_jobs) - len(wanted)} of {len(all_jobs)} runs already", err=True)
     try:
-        failed = pool.run_all([*wanted.values()], data, jobs, results)
+        failed = pool.run_all(wanted, data, jobs, results)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("what is done is kept") from None
     except BrokenProcessPool:

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -137,6 +138,9 @@ def _start(processes: int, wanted: "Synchronized[int]", computed: "Synchronized[
     """Prepare a process of the pool. It reports to the first one and shows nothing: logging is not set up here."""
     global _features
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the first one ends the others
+    tqdm.set_lock(
+        threading.RLock()
+    )  # not one between processes, which a process that is ended leaves behind
     torch.set_num_threads(max(1, torch.get_num_threads() // processes))
 
     def report(more_wanted: int, more_computed: int) -> None:

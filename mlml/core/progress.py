@@ -59,6 +59,7 @@ def progress(
         leave=log,
         disable=not bar_shown,
         miniters=0,  # the clock alone decides when the bar is drawn anew
+        smoothing=0,  # the time left follows from the mean rate: of two runs that end together the last took no time
     ) as bar:
 
         def advance(count: int, more: int = 0, **facts: str) -> None:

@@ -56,7 +56,7 @@ def test_rows_that_are_there_are_not_run_again_and_failures_are_told(
     (tmp_path / "labels.csv").touch()
     ended = mlml(*words)
     assert (ended.status, ended.err.splitlines()[-1]) == (1, "mlml grid: 1 of 1 runs have no result")
-    assert ended.err.startswith("run 1/1 digits pol_02 pseudo_label 1: ")
+    assert ended.err.startswith(f"{results} has 1 of 2 runs already\nrun 1/1 digits pol_02 pseudo_label 1: ")
     results.write_text(results.read_text()[:-2])
     with pytest.raises(ValueError, match="the last line is cut off; remove it"):
         pool.done(results)
@@ -104,7 +104,8 @@ def test_probes_of_one_backbone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert all(line.startswith("features: ") for line in ended.err.splitlines())
     rows = pd.read_csv("runs.csv")
     assert sorted(rows["train.lr"]) == [1e-3, 1e-2]
-    assert mlml("grid", "runs.csv", "-S", "method=an", "-S", "train.lr=1e-2,1e-3") == (0, "", "")
+    nothing_to_do = mlml("grid", "runs.csv", "-S", "method=an", "-S", "train.lr=1e-2,1e-3")
+    assert nothing_to_do == (0, "", "runs.csv has 2 of 2 runs already\n")
 
 
 def test_the_features_of_all_processes_are_one_bar() -> None:
