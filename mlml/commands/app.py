@@ -20,6 +20,8 @@ from mlml.core.progress import log_to_terminal
 if TYPE_CHECKING:
     import pandas as pd
 
+_DATA, _DOWNLOADED = Path("data"), Path("data/download")  # as dvc.yaml has them
+
 # Plain text: it can be piped, searched and read aloud.
 app = typer.Typer(
     rich_markup_mode=None,
@@ -70,9 +72,7 @@ def _top(
 @_command("check", "mlml check datasets/mine")
 def _check(
     folder: Annotated[Path, Argument(metavar="FOLDER", help="The data set's folder, with its dataset.yaml.")],
-    archives: Annotated[Path, Option(metavar="DIR", help="The folder of the downloaded archives.")] = Path(
-        "data/download"
-    ),
+    archives: Annotated[Path, Option(metavar="DIR", help="The folder of the downloaded archives.")] = _DOWNLOADED,
     labels_only: Annotated[bool, Option("--labels-only", help="Do not decode the pictures.")] = False,
 ) -> None:
     """See whether a data set can be used, without training.
@@ -94,14 +94,12 @@ def _grid(
         Path, Argument(metavar="RESULTS.csv", help="Gets a row a run; a run that has one is not repeated.")
     ],
     words: Annotated[
-        list[str], Option("-S", metavar="NAME=VALUE,...", help="Values of a parameter; may be repeated.")
-    ] = [],  # noqa: B006  (typer reads it)
+        list[str] | None, Option("-S", metavar="NAME=VALUE,...", help="Values of a parameter; may be repeated.")
+    ] = None,
     grid: Annotated[
         Path | None, Option("--grid", metavar="FILE", help="A YAML list of grids, each of lines `name: [value, ...]`.")
     ] = None,
-    data: Annotated[Path, Option(metavar="DIR", help="The folder with the prepared labels.csv and images/.")] = Path(
-        "data"
-    ),
+    data: Annotated[Path, Option(metavar="DIR", help="The folder with the prepared labels.csv and images/.")] = _DATA,
     jobs: Annotated[int, Option(min=1, max=128, metavar="N", help="How many runs are done at a time.")] = 1,
 ) -> None:
     """Do many runs on the prepared data set.
@@ -113,25 +111,15 @@ def _grid(
     if not (data / "labels.csv").exists():
         raise ValueError(f"{data / 'labels.csv'} is missing: run `dvc repro prepare`")
     signal.signal(signal.SIGTERM, _stopped)
-    from concurrent.futures.process import BrokenProcessPool
-
     from mlml.commands import pool
     from mlml.commands.grid import grid_of, jobs_of, read_grids
 
-    changes, grids, known = grid_of(words), read_grids(grid) if grid else [{}], pool.done(results)
+    changes, grids, known = grid_of(words or []), read_grids(grid) if grid else [{}], pool.done(results)
     all_jobs = {job.key: job for each in grids for job in jobs_of({**each, **changes})}
     wanted = [job for key, job in all_jobs.items() if key not in known]
     if len(wanted) < len(all_jobs):
         typer.echo(f"{results} has {len(all_jobs) - len(wanted)} of {len(all_jobs)} runs already", err=True)
-    try:
-        failed = pool.run_all(wanted, data, jobs, results)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("what is done is kept") from None
-    except BrokenProcessPool:
-        raise ValueError(
-            "a process was killed, for want of memory perhaps; what is done is kept: again, with fewer --jobs"
-        ) from None
-    if failed:
+    if failed := pool.run_all(wanted, data, jobs, results):
         raise ValueError(f"{failed} of {len(wanted)} runs have no result")
 
 

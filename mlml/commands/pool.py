@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
@@ -23,6 +24,7 @@ from mlml.commands.run import RESULTS, Features, run
 from mlml.core.errors import TRACEBACK, USER_ERRORS, message
 from mlml.core.progress import progress
 
+_KEPT = "what is done is kept"
 _LOOK = 0.5  # seconds between two looks at how far the processes are
 _features = Features()  # of this process
 
@@ -56,7 +58,7 @@ def run_all(jobs: list[Job], data: Path, processes: int, results: Path) -> int:
         how many runs have failed; the reasons are on standard error.
 
     Raises:
-        BrokenProcessPool: a process was killed.
+        ValueError: a process was killed.
     """
     new, failed, started = not results.exists(), 0, time.monotonic()
     with (
@@ -108,10 +110,16 @@ def _outcomes(
 
         try:
             yield results({pool.submit(_work, job, data) for job in jobs})
-        except BaseException:
+        except BaseException as error:
             for child in multiprocessing.active_children():
                 child.terminate()
             pool.shutdown(wait=False, cancel_futures=True)
+            if isinstance(error, KeyboardInterrupt):
+                raise KeyboardInterrupt(_KEPT) from None
+            if isinstance(error, BrokenProcessPool):
+                raise ValueError(
+                    f"a process was killed, for want of memory perhaps; {_KEPT}: again, with fewer --jobs"
+                ) from None
             raise
 
 
@@ -138,9 +146,7 @@ def _start(processes: int, wanted: "Synchronized[int]", computed: "Synchronized[
     """Prepare a process of the pool. It reports to the first one and shows nothing: logging is not set up here."""
     global _features
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the first one ends the others
-    tqdm.set_lock(
-        threading.RLock()
-    )  # not one between processes, which a process that is ended leaves behind
+    tqdm.set_lock(threading.RLock())  # not one between processes, which a process that is ended leaves behind
     torch.set_num_threads(max(1, torch.get_num_threads() // processes))
 
     def report(more_wanted: int, more_computed: int) -> None:

@@ -17,7 +17,8 @@ class Ended(NamedTuple):
 @pytest.fixture
 def mlml(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
     """The command, in this process."""
-    monkeypatch.delenv("MLML_TRACEBACK", raising=False)  # --debug sets it
+    monkeypatch.setenv("MLML_TRACEBACK", "")  # --debug sets it: what it was before is noted here
+    monkeypatch.delenv("MLML_TRACEBACK")
 
     def run(*words: object) -> Ended:
         with pytest.raises(SystemExit) as end:

@@ -1,6 +1,5 @@
 """The command line itself: help, wrong usage, errors and exit statuses. What commands do is tested beside this."""
 
-import io
 import os
 import re
 import signal
@@ -14,6 +13,7 @@ import pytest
 
 from mlml.commands.app import main
 from tests.commands.conftest import Ended
+from tests.core.test_progress import Terminal
 from tests.test_architecture import ROOT
 
 COMMANDS = ["check", "grid", "results", "select", "table", "statistics"]
@@ -122,10 +122,6 @@ def test_ctrl_c(monkeypatch: pytest.MonkeyPatch, mlml: Callable[..., Ended]) -> 
 
 
 def test_nothing_is_waited_for_in_a_terminal(monkeypatch: pytest.MonkeyPatch, mlml: Callable[..., Ended]) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     monkeypatch.setattr("sys.stdin", Terminal())
     ended = mlml("results")
     assert (ended.status, "nothing is piped in" in ended.err) == (2, True)

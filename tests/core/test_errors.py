@@ -18,7 +18,8 @@ def test_an_error_is_one_line_and_a_traceback_on_demand(
         raise kind("no label")
 
 
-def test_a_missing_file_has_no_number(capsys: pytest.CaptureFixture) -> None:
+def test_a_missing_file_has_no_number(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(TRACEBACK, raising=False)
     with pytest.raises(SystemExit), one_line("mlml results"):
         Path("no/file").read_text()
     assert capsys.readouterr().err == "mlml results: No such file or directory: 'no/file'\n"
