@@ -17,7 +17,7 @@ from benchmarks.prepare import image_files
 from benchmarks.turns import once, rate, ratio, take_turns
 from mlml.core.params import parse
 from mlml.core.threads import cores
-from mlml.model.hardware import Engine
+from mlml.model.engine import Engine
 from mlml.runtime.device import device_for
 from mlml.training.recipe import Recipe
 

@@ -1,1 +1,1 @@
-"""The paper's published numbers beside ours, and the commands that make the tables."""
+"""The paper's published numbers, the grids of the documented runs, and their results."""

@@ -12,6 +12,7 @@ import dvc.api
 import typer
 
 import mlml
+from mlml.core.errors import one_line
 from mlml.core.params import DATASET, PARAMS, read_sections
 from mlml.core.progress import log_to_terminal
 
@@ -27,16 +28,13 @@ def parameters(stage: str) -> dict[str, Any]:
     return values
 
 
-def _interrupt(*given: object) -> None:
-    """What Ctrl-C does, for those who end a job otherwise: SLURM, and torchrun its processes."""
+def _interrupt(number: int, frame: object) -> None:
+    """Do on SIGTERM what Ctrl-C does: SLURM ends a job by it, and torchrun its processes."""
     raise KeyboardInterrupt
 
 
 def run(main: Callable[..., None]) -> None:
-    """Run a stage's function as a command; an error that a user can mend is one message and exit status 1.
-
-    With MLML_TRACEBACK set in the environment it is a traceback instead.
-    """
+    """Run a stage's function as a command; for its errors see `mlml.core.errors.one_line`."""
     expected = Path.cwd() / "mlml"
     if Path(mlml.__file__).resolve().parent != expected.resolve():
         sys.exit(f"mlml is imported from {mlml.__file__}, not from {expected}: run stages as `python -m stages.<name>`")
@@ -48,16 +46,15 @@ def run(main: Callable[..., None]) -> None:
 
     @wraps(main)
     def command(*arguments: Any, **options: Any) -> None:
-        try:
-            main(*arguments, **options)
-        except KeyboardInterrupt as stop:
-            if rank:
-                sys.exit(1)  # the first process says what is kept
-            sys.exit(f"{stage}: interrupted; {stop}" if str(stop) else f"{stage}: interrupted")
+        with one_line(stage):
+            try:
+                main(*arguments, **options)
+            except KeyboardInterrupt:
+                if rank:
+                    sys.exit(1)  # the first process says what is kept
+                raise
 
-    try:
-        typer.run(command)
-    except (ValueError, OSError, FloatingPointError, MemoryError) as error:
-        if "MLML_TRACEBACK" in os.environ:
-            raise
-        sys.exit(f"{stage}: {error}")
+    # Plain text, as for the command `mlml`: what DVC runs ends up in log files.
+    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+    app.command()(command)
+    app()

@@ -1,41 +1,56 @@
-"""Experiments in, a table of results out: ``dvc exp show --csv | python -m mlml.commands.results``."""
+"""The mean and spread of each method's test mAP over the seeds, from the experiments that DVC lists."""
 
-import sys
-from collections.abc import Iterable
+from pathlib import Path
+from typing import TextIO
 
 import pandas as pd
 
-RUN = ["dataset", "setting", "method"]
+from mlml.commands.markdown import pipe_table
+
+AXES = ["dataset", "setting", "method"]
 SCORES = ["mAP", "std", "lowest", "highest"]
 _UNFINISHED = ("Running", "Queued", "Failed")
 # Columns of `dvc exp show` that do not say what was run; those with a slash are the hashes of files.
-_ABOUT = {"Experiment", "rev", "typ", "Created", "parent", "State", "Executor"}
+_NOT_PARAMETERS = {"Experiment", "rev", "typ", "Created", "parent", "State", "Executor"}
+
+
+def read(source: Path | TextIO) -> pd.DataFrame:
+    """Read experiments, one row each, as ``dvc exp show --csv`` prints them.
+
+    Raises:
+        ValueError: it is no CSV table.
+        OSError: the file cannot be read.
+    """
+    try:
+        return pd.read_csv(source)
+    except ValueError as error:
+        name = source if isinstance(source, Path) else "standard input"
+        raise ValueError(f"{name}: no table as `dvc exp show --csv` prints it; {str(error).strip()}") from None
 
 
 def finished(experiments: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """The runs that have a result, each once, and the names of the parameters, with their sections.
 
     Args:
-        experiments: what ``dvc exp show --csv`` prints, one row an experiment. A run that is listed under several
-            names counts once. DVC writes "!" for the metrics of a run whose file is missing, and those of the commit it
-            started from for a run that has not ended.
+        experiments: see `read`. A run that is listed under several names counts once. DVC writes "!" for the metrics
+            of a run whose file is missing, and those of the commit it started from for a run that has not ended.
 
     Raises:
         ValueError: a column is missing, or there is no finished experiment.
     """
-    missing = [column for column in (*RUN, "seed", "mAP") if column not in experiments]
+    missing = [column for column in (*AXES, "seed", "mAP") if column not in experiments]
     if missing:
         raise ValueError(f"no column {missing[0]!r}: this is not the output of `dvc exp show --csv`")
     if "State" in experiments:
         experiments = experiments[~experiments["State"].isin(_UNFINISHED)]
     columns = [str(column) for column in experiments]
-    what = [column for column in columns if column not in _ABOUT and "/" not in column]
+    identity = [column for column in columns if column not in _NOT_PARAMETERS and "/" not in column]
     scores = pd.to_numeric(experiments["mAP"], errors="coerce")
-    done = experiments.assign(mAP=scores).dropna(subset=["mAP"]).drop_duplicates(what).copy()
+    done = experiments.assign(mAP=scores).dropna(subset=["mAP"]).drop_duplicates(identity).copy()
     if done.empty:
         raise ValueError("no experiment has a test mAP yet; `dvc exp run` makes one")
-    # A parameter's name has a section; what has none is an axis or a metric.
-    return done, [column for column in what if "." in column]
+    # A parameter's name has a section; an axis and a metric have none.
+    return done, [column for column in identity if "." in column]
 
 
 def varied(runs: pd.DataFrame, parameters: list[str], groups: list[str]) -> list[str]:
@@ -45,7 +60,7 @@ def varied(runs: pd.DataFrame, parameters: list[str], groups: list[str]) -> list
 
 
 def check_once(runs: pd.DataFrame, keys: list[str]) -> None:
-    """See that no two of the runs have the same values of `keys`.
+    """Check that no two runs have the same values of `keys`.
 
     Raises:
         ValueError: two have; names them.
@@ -54,8 +69,8 @@ def check_once(runs: pd.DataFrame, keys: list[str]) -> None:
     if len(twice):
         first = twice[(twice[keys].astype(str) == twice[keys].astype(str).iloc[0]).all(axis=1)]
         run = ", ".join(f"{key} {first[key].iloc[0]}" for key in keys)
-        found = " and ".join(map(str, first["mAP"].iloc[:2]))
-        raise ValueError(f"two runs of {run} have mAP {found}: other code? `dvc exp remove` one of them")
+        scores = " and ".join(map(str, first["mAP"].iloc[:2]))
+        raise ValueError(f"two runs of {run} have mAP {scores}: other code? `dvc exp remove` one of them")
 
 
 def summarise(experiments: pd.DataFrame) -> pd.DataFrame:
@@ -75,18 +90,11 @@ def summarise(experiments: pd.DataFrame) -> pd.DataFrame:
         ValueError: as `finished`, or two runs with the same parameters have different results.
     """
     done, parameters = finished(experiments)
-    keys = [*RUN, *varied(done, parameters, [*RUN, "seed"])]
+    keys = [*AXES, *varied(done, parameters, [*AXES, "seed"])]
     check_once(done, [*keys, "seed"])
     scores = done.groupby(keys, dropna=False)["mAP"]
     table: pd.DataFrame = scores.agg(seeds="count", mAP="mean", std="std", lowest="min", highest="max").reset_index()
     return table.sort_values(["dataset", "setting", "mAP"], ascending=[True, True, False], ignore_index=True)
-
-
-def pipe_table(header: Iterable[object], rows: Iterable[Iterable[object]], words: int) -> str:
-    """A Markdown table whose first `words` columns are text, the others numbers."""
-    header = list(header)
-    lines = [f"| {' | '.join(map(str, header))} |", "|---" * words + "|--:" * (len(header) - words) + "|"]
-    return "\n".join(lines + [f"| {' | '.join(map(str, row))} |" for row in rows])
 
 
 def markdown(table: pd.DataFrame) -> str:
@@ -97,10 +105,3 @@ def markdown(table: pd.DataFrame) -> str:
         for row in table.to_dict("records")
     )
     return pipe_table([*keys, "seeds", *SCORES], rows, len(keys))
-
-
-if __name__ == "__main__":
-    try:
-        print(markdown(summarise(pd.read_csv(sys.stdin))))
-    except ValueError as fault:
-        sys.exit(f"results: {fault}")

@@ -1,26 +1,21 @@
-"""The hyper-parameters that win on validation (paper, Sec. V-D).
-
-``dvc exp show --csv | python -m mlml.commands.selection``
-"""
-
-import argparse
-import sys
+"""The hyper-parameters that win on validation, method by method (paper, Sec. V-D)."""
 
 import pandas as pd
 
-from mlml.commands.results import RUN, check_once, finished, pipe_table, varied
+from mlml.commands.markdown import pipe_table
+from mlml.commands.results import AXES, check_once, finished, varied
 
 # Sections whose parameters are no candidates: another draw of the labels is a repetition, a figure changes nothing.
 _NO_CANDIDATES = ("corrupt.", "plot.")
 
 
 def select(experiments: pd.DataFrame, over_settings: bool = False) -> pd.DataFrame:
-    """For each data set, setting and method the parameters with the highest validation mAP.
+    """Choose the parameters with the highest validation mAP for each data set, setting and method.
 
     Candidates are the values of all parameters in which runs of the same axes differ, such as train.lr and
     train.batch_size. A candidate counts by its mean over the repetitions (seeds, draws of the labels; with
     `over_settings` the settings too), and only if it has all repetitions that another candidate of the method has. Of
-    equal ones the first in the order of the values wins. Test scores take no part.
+    equal candidates the first in the order of the values wins. Test scores take no part.
 
     Args:
         experiments: see `mlml.commands.results.finished`.
@@ -41,27 +36,27 @@ def select(experiments: pd.DataFrame, over_settings: bool = False) -> pd.DataFra
         raise ValueError("no column 'validation_mAP': this is not the output of `dvc exp show --csv`")
     done = done.assign(validation_mAP=pd.to_numeric(done["validation_mAP"], errors="coerce"))
     chosen = [name for name in parameters if not name.startswith(_NO_CANDIDATES)]
-    axes = [axis for axis in RUN if not (over_settings and axis == "setting")]
+    axes = [axis for axis in AXES if not (over_settings and axis == "setting")]
     chosen = varied(done, chosen, axes)
-    again = [name for name in ("seed", "corrupt.seed", "setting") if name in done and name not in axes]
-    check_once(done, [*axes, *chosen, *again])
-    rows = [_winner(group, axes, chosen, again) for _, group in done.groupby(axes)]
+    repetitions = [name for name in ("seed", "corrupt.seed", "setting") if name in done and name not in axes]
+    check_once(done, [*axes, *chosen, *repetitions])
+    rows = [_winner(group, axes, chosen, repetitions) for _, group in done.groupby(axes)]
     return pd.DataFrame(rows)
 
 
-def _winner(runs: pd.DataFrame, axes: list[str], chosen: list[str], again: list[str]) -> dict[str, object]:
-    about = {axis: runs[axis].iloc[0] for axis in axes}
-    wanted = len(runs[again].drop_duplicates())
+def _winner(runs: pd.DataFrame, axes: list[str], chosen: list[str], repetitions: list[str]) -> dict[str, object]:
+    place = {axis: runs[axis].iloc[0] for axis in axes}
+    wanted = len(runs[repetitions].drop_duplicates())
     # A constant beside the parameters: grouping by nothing is an error, and one candidate is a selection too.
     grouped = runs.assign(_all=0).groupby([*chosen, "_all"], dropna=False)
     means = grouped[["validation_mAP", "mAP"]].mean().assign(runs=grouped.size()).reset_index()
     complete = means[means["runs"] == wanted].sort_values("validation_mAP", ascending=False, kind="stable")
     if complete.empty:
-        name = " ".join(map(str, about.values()))
+        name = " ".join(map(str, place.values()))
         raise ValueError(f"{name}: no candidate has all {wanted} repetitions (seeds, settings) that others have")
     best, scores = complete.iloc[0], complete["validation_mAP"]
     return {
-        **about,
+        **place,
         **{name: best[name] for name in chosen},
         "candidates": len(complete),
         "incomplete": len(means) - len(complete),
@@ -80,24 +75,24 @@ def _at_edge(tried: pd.Series, value: object) -> bool:
 
 
 def remarks(table: pd.DataFrame) -> list[str]:
-    """What to know before methods are compared by these choices: unequal grids, incomplete candidates, edges."""
-    found = []
-    axes = [axis for axis in RUN if axis in table]
+    """What makes a comparison of methods by these choices unfair: unequal grids, incomplete candidates, edges."""
+    lines = []
+    axes = [axis for axis in AXES if axis in table]
     for place, group in table.groupby([axis for axis in axes if axis != "method"]):
         counts = group.set_index("method")["candidates"]
         if counts.nunique() > 1:
             few, many = counts.idxmin(), counts.idxmax()
-            found.append(
+            lines.append(
                 f"{' '.join(map(str, place))}: {few} had {counts.min()} candidates, {many} {counts.max()}: no fair "
                 "comparison"
             )
     for row in table.to_dict("records"):
         name = " ".join(str(row[axis]) for axis in axes)
         if row["incomplete"]:
-            found.append(f"{name}: {row['incomplete']} candidates left out, runs of theirs are missing")
+            lines.append(f"{name}: {row['incomplete']} candidates left out, runs of theirs are missing")
         if row["edge"]:
-            found.append(f"{name}: the best {row['edge']} is at the edge of what was tried; a wider grid may be better")
-    return found
+            lines.append(f"{name}: the best {row['edge']} is at the edge of what was tried; a wider grid may be better")
+    return lines
 
 
 def markdown(table: pd.DataFrame) -> str:
@@ -109,23 +104,3 @@ def markdown(table: pd.DataFrame) -> str:
         for row in shown.to_dict("records")
     )
     return pipe_table(shown, rows, list(shown).index("candidates"))
-
-
-def main() -> None:
-    """The command."""
-    parser = argparse.ArgumentParser(
-        prog="python -m mlml.commands.selection", description="Experiments in (CSV), each method's best parameters out."
-    )
-    parser.add_argument("--over-settings", action="store_true", help="one choice a method for all settings")
-    arguments = parser.parse_args()
-    try:
-        table = select(pd.read_csv(sys.stdin), arguments.over_settings)
-    except ValueError as fault:
-        sys.exit(f"selection: {fault}")
-    print(markdown(table))
-    for remark in remarks(table):
-        print(f"look at: {remark}", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    main()

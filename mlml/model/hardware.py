@@ -4,38 +4,17 @@ import os
 import shutil
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
 
-from mlml.core.params import Section
 from mlml.model.classifier import Classifier
+from mlml.model.engine import Engine
 from mlml.runtime import parallel
 
 PAYS = 5e9  # pixels trained on from which compiling, a minute or two, is taken to be worth it; an estimate
 SHARE = 1 / 3  # of a GPU's free memory that images may take; the rest is for training
-
-
-class Engine(Section):
-    """How the hardware is used; "auto" is settled by `choose` when the machine is known.
-
-    Attributes:
-        precision: of the backbone. Weights, logits and losses are always float32.
-        compile: mode of torch.compile for the training step; "reduce-overhead" records CUDA graphs.
-        channels_last: whether the channels of a pixel are adjacent in memory.
-        tf32: whether a GPU may multiply float32 numbers with 10 bits of fraction (TensorFloat-32).
-        inputs: whether training and validation images are held on the device or read from disk for each batch.
-        sync_batch_norm: whether several GPUs normalise over the whole batch, as one does, or each over its share.
-            On CPUs it is always each over its share: torch has no synchronised layer for them.
-    """
-
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    compile: Literal["auto", "none", "default", "reduce-overhead"] = "auto"
-    channels_last: bool = True
-    tf32: bool = True
-    inputs: Literal["auto", "disk", "device"] = "auto"
-    sync_batch_norm: bool = True
 
 
 class Chosen(Engine):

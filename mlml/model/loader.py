@@ -28,13 +28,6 @@ class Examples(NamedTuple):
     rows: np.ndarray
     labels: Labels
 
-    @property
-    def size(self) -> int | None:
-        """Edge S of the images in pixels; None for features."""
-        if not isinstance(self.images, Tensor):
-            return self.images.size
-        return None if self.images.is_floating_point() else self.images.shape[1]
-
 
 def examples(images: Images, table: Table, split: str) -> Examples:
     """The images of one split, with the labels of `table`.

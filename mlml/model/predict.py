@@ -32,10 +32,8 @@ def map_batches(examples: Examples, width: int, device: torch.device, compute: C
 def as_features(model: Classifier, examples: Examples) -> Examples:
     """The same examples with the backbone's features, in evaluation mode, instead of images; for a `LinearProbe`.
 
-    The features are float32 [n, width] on the model's device. Examples that hold features are returned as they are.
+    The features are float32 [n, width] on the model's device.
     """
-    if examples.size is None:
-        return examples
     model.eval()
     features = map_batches(examples, model.head.in_features, model.device, model.features)
     return examples._replace(images=features, rows=np.arange(len(examples.rows)))

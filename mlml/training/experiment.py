@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from mlml import methods
 from mlml.checkpoints.checkpoint import Checkpoint
@@ -56,13 +57,14 @@ def train(
     run: Run,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
     checkpoint: Checkpoint | None = None,
+    features: Callable[[Classifier, Examples], Examples] = as_features,
 ) -> Trained:
     """Train a new classifier. The result depends on the arguments, the machine and the libraries alone.
 
     Args:
-        training: with the observed labels. For a linear probe the images may be the backbone's features already, in
-            `validation` too.
+        training: prepared images with the observed labels.
         on_epoch, checkpoint: see `mlml.training.loop.fit`.
+        features: computes the features that a linear probe is trained on, or has them already.
 
     Raises:
         ValueError: a parameter is not allowed.
@@ -72,21 +74,20 @@ def train(
     device = device_for(run.device)
     seed_everything(run.seed)
     n, width = training.labels.shape
-    classifier = new_classifier(recipe, width)
-    size = training.size
-    if size is not None:
-        parts = 1 if recipe.sync_batch_norm and device.type == "cuda" else parallel.world_size()
-        alone = n > 0 and smallest(n, recipe.batch_size) // parts <= 1
-        check_size(classifier, size, alone and not recipe.linear_probe)
+    assert not isinstance(training.images, Tensor)
+    size, classifier = training.images.size, Classifier(recipe.backbone, width)
+    parts = 1 if recipe.sync_batch_norm and device.type == "cuda" else parallel.world_size()
+    alone = n > 0 and smallest(n, recipe.batch_size) // parts <= 1
+    check_size(classifier, size, alone and not recipe.linear_probe)
+    weights.load_backbone(classifier, recipe.weights)
     chosen = _choose_hardware(recipe, device, classifier, size, n, len(validation.rows))
     classifier.to(device)
     known = methods.TrainLabels(
         torch.from_numpy(training.labels), recipe.prior, recipe.epochs, Setting.parse(run.setting).sampled
     )
-    pixels = "" if size is None else f" of {size} x {size} pixels"
     less = (
-        f"a batch has up to {recipe.batch_size} images{pixels}, and one number for each of the {n} x {width} labels "
-        f"takes {4e-6 * n * width:,.0f} MB; "
+        f"a batch has up to {recipe.batch_size} images of {size} x {size} pixels, "
+        f"and one number for each of the {n} x {width} labels takes {4e-6 * n * width:,.0f} MB; "
         "less memory is needed with a smaller train.batch_size, prepare.image_size or train.backbone"
     )
     with enough_memory(less):
@@ -98,28 +99,16 @@ def train(
             training, validation = on_device(training, device), on_device(validation, device)
         model: Model = classifier
         if recipe.linear_probe:
-            training, validation = as_features(classifier, training), as_features(classifier, validation)
+            training, validation = features(classifier, training), features(classifier, validation)
             model, recipe = LinearProbe(classifier), recipe.model_copy(update={"flip": False})
         best = fit(model, method, training, validation, recipe, run.seed, recorder, on_epoch, checkpoint)
     return Trained(classifier, best, recorder, chosen)
 
 
-def new_classifier(recipe: Recipe, classes: int) -> Classifier:
-    """The classifier before training, with the initial weights that `recipe` names.
-
-    Raises:
-        ValueError: no such backbone, or weights that do not fit it.
-        ConnectionError: the weights cannot be downloaded.
-    """
-    classifier = Classifier(recipe.backbone, classes)
-    weights.load_backbone(classifier, recipe.weights)
-    return classifier
-
-
 def _choose_hardware(
-    recipe: Recipe, device: torch.device, classifier: Classifier, size: int | None, training: int, validation: int
+    recipe: Recipe, device: torch.device, classifier: Classifier, size: int, training: int, validation: int
 ) -> hardware.Chosen:
-    pixels = (size or 0) ** 2
+    pixels = size**2
     image_bytes, trained_pixels = (training + validation) * 3.0 * pixels, float(training * recipe.epochs * pixels)
     if recipe.linear_probe:  # each image is needed once, and the backbone is not trained
         image_bytes, trained_pixels = inf, 0.0

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, field_validator
 
 from mlml.core.params import Section, parse
-from mlml.model.hardware import Engine
+from mlml.model.engine import Engine
 
 
 class Recipe(Engine):

@@ -1,7 +1,6 @@
 """A data set is looked over without training."""
 
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,8 @@ from PIL import Image
 from mlml import datasets
 from mlml.commands.check import check
 from mlml.datasets import report
+from tests.commands.conftest import Ended
 from tests.shared import DATA, needs_data
-from tests.test_architecture import ROOT
 
 FILE = "archives: []\nimages: {reader: folder, image_size: 64}\n"
 
@@ -30,22 +29,17 @@ def mine(root: Path, count: int = 12) -> Path:
     return root
 
 
-def command(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "mlml.commands.check", *map(str, words)]
-    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True)
-
-
-def test_a_good_data_set(tmp_path: Path) -> None:
-    done = command(mine(tmp_path / "mine"))
-    assert done.returncode == 0
-    lines = done.stdout.split("\n")
+def test_a_good_data_set(tmp_path: Path, mlml: Callable[..., Ended]) -> None:
+    status, out, err = mlml("check", mine(tmp_path / "mine"))
+    assert (status, err.splitlines()[-1]) == (0, "check: 100% of 12 images")
+    lines = out.split("\n")
     assert lines[0] == "12 images, 2 classes"
     assert lines[2].split() == ["train", "4", "4", "4", "0.0%", "0", "0"]
     assert "cat          2 present          2 absent" in lines
     assert lines[-2] == "look at: nothing"
 
 
-def test_what_is_suspicious_about_pictures(tmp_path: Path) -> None:
+def test_what_is_suspicious_about_pictures(tmp_path: Path, mlml: Callable[..., Ended]) -> None:
     root = mine(tmp_path / "mine")
     picture = Image.open(root / "images/01.png")
     picture.resize((32, 20)).save(root / "images/00.png")
@@ -66,17 +60,18 @@ def test_what_is_suspicious_about_pictures(tmp_path: Path) -> None:
         "look at: 1 pictures are there several times within a split",
     ]
     (root / "images/04.png").write_bytes(copied[:100])
-    assert check(root, tmp_path, pictures=False)[-1] == "look at: nothing"
+    labels_only = mlml("check", root, "--labels-only", "--archives", tmp_path)
+    assert (labels_only.status, labels_only.out.splitlines()[-1]) == (0, "look at: nothing")
 
 
-def test_faults_are_one_line_each_and_the_status(tmp_path: Path) -> None:
+def test_faults_are_one_line_each_and_the_status(tmp_path: Path, mlml: Callable[..., Ended]) -> None:
     root = mine(tmp_path / "mine")
     (root / "images/04.png").write_bytes(b"")
     (root / "images/07.png").write_bytes(b"<html>")
-    done = command(root)
-    assert done.returncode == 1
-    lines = done.stderr.strip().split("\n")[-3:]
-    assert lines[0] == "check: 2 images cannot be read"
+    status, out, err = mlml("check", root)
+    assert (status, out) == (1, "")
+    lines = err.strip().split("\n")[-3:]
+    assert lines[0] == "mlml check: 2 images cannot be read"
     assert lines[1].startswith(f"{root}/labels.csv, row 6: images/04.png: the file is empty (0 bytes)")
     assert lines[2].startswith(f"{root}/labels.csv, row 9: images/07.png: the file is an HTML page")
 

@@ -1,11 +1,13 @@
-import subprocess
-import sys
+import io
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from mlml.commands.results import markdown, summarise
+from tests.commands.conftest import Ended
 
 ROWS = pd.DataFrame(
     [
@@ -31,16 +33,16 @@ def test_mean_and_spread_over_seeds() -> None:
     assert markdown(table).splitlines()[-1] == "| digits | pol_02 | an | 2 | 61.00 | 1.41 | 60.00 | 62.00 |"
 
 
-def test_as_a_command() -> None:
-    def run(text: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "mlml.commands.results"], input=text, capture_output=True, text=True
-        )
-
-    assert "| banana | spl | an | 1 | 50.00 |" in run(ROWS.to_csv(index=False)).stdout
-    wrong = run("a,b\n1,2\n")
-    assert wrong.returncode == 1
-    assert wrong.stderr == "results: no column 'dataset': this is not the output of `dvc exp show --csv`\n"
+def test_as_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mlml: Callable[..., Ended]) -> None:
+    (tmp_path / "runs.csv").write_text(ROWS.to_csv(index=False))
+    status, out, err = mlml("results", tmp_path / "runs.csv")
+    assert (status, out, err) == (0, markdown(summarise(ROWS)) + "\n", "")
+    for words in ((), ("-",)):
+        monkeypatch.setattr("sys.stdin", io.StringIO(ROWS.to_csv(index=False)))
+        assert mlml("results", *words).out == out
+    monkeypatch.setattr("sys.stdin", io.StringIO("a,b\n1,2\n"))
+    wrong = "mlml results: no column 'dataset': this is not the output of `dvc exp show --csv`\n"
+    assert mlml("results") == (1, "", wrong)
 
 
 def test_runs_that_differ_in_a_parameter_are_kept_apart() -> None:

@@ -1,6 +1,5 @@
 import itertools
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlml.commands.selection import markdown, remarks, select
+from tests.commands.conftest import Ended
 
 LR, SIZE = "train.lr", "train.batch_size"
 
@@ -110,24 +110,22 @@ def test_two_results_of_one_run_are_refused() -> None:
         select(rows.drop(columns="validation_mAP"))
 
 
-def test_as_a_command() -> None:
-    def run(text: str, *more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "mlml.commands.selection", *more]
-        return subprocess.run(command, input=text, capture_output=True, text=True)
-
-    done = run(grid({(1e-3, 16): 50, (1e-4, 16): 40, (1e-5, 16): 30}).to_csv(index=False))
-    assert done.stdout.splitlines() == [
-        "| dataset | setting | method | train.lr | candidates | runs | validation_mAP | mAP | lead |",
-        "|---|---|---|---|--:|--:|--:|--:|--:|",
-        "| digits | pol_02 | an | 0.001 | 3 | 1 | 50.00 | 50.00 | 10.00 |",
-    ]
-    assert done.stderr.startswith("look at: digits pol_02 an: the best train.lr is at the edge")
-    wrong = run("a,b\n1,2\n", "--over-settings")
-    assert (wrong.returncode, wrong.stderr.splitlines()) == (
-        1,
-        ["selection: no column 'dataset': this is not the output of `dvc exp show --csv`"],
+def test_as_a_command(tmp_path: Path, mlml: Callable[..., Ended]) -> None:
+    file = tmp_path / "runs.csv"
+    pd.concat([grid(dict(zip(PAPER[:6:2], (5, 4, 3), strict=True))), grid({PAPER[0]: 9}, setting="spl")]).to_csv(file)
+    status, out, err = mlml("select", file)
+    assert (status, out.splitlines()) == (
+        0,
+        [
+            "| dataset | setting | method | train.lr | candidates | runs | validation_mAP | mAP | lead |",
+            "|---|---|---|---|--:|--:|--:|--:|--:|",
+            "| digits | pol_02 | an | 0.001 | 3 | 1 | 5.00 | 95.00 | 1.00 |",
+            "| digits | spl | an | 0.001 | 1 | 1 | 9.00 | 91.00 | nan |",
+        ],
     )
-    assert markdown(select(grid({(1e-3, 16): 50}))).endswith("| digits | pol_02 | an | 1 | 1 | 50.00 | 50.00 | nan |")
+    assert err.startswith("look at: digits pol_02 an: the best train.lr is at the edge")
+    row = "| digits | an | 0.001 | 1 | 2 | 7.00 | 93.00 | nan |"
+    assert mlml("select", file, "--over-settings").out.splitlines()[-1] == row
 
 
 def test_many_parameters_make_no_warning(tmp_path: Path) -> None:

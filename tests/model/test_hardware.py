@@ -8,7 +8,7 @@ import torch
 
 from mlml.model import hardware
 from mlml.model.classifier import Classifier
-from mlml.model.hardware import Engine
+from mlml.model.engine import Engine
 from mlml.training import loop
 from tests.shared import needs_gpu
 from tests.training.test_loop import L, build, data, recipe

@@ -10,15 +10,11 @@ from mlml import methods
 from mlml.checkpoints.checkpoint import Checkpoint
 from mlml.methods.shared.losses import bce
 from mlml.model.classifier import Classifier, LinearProbe
-from mlml.model.loader import Examples
 from mlml.model.predict import as_features, predict
 from mlml.runtime.device import seed_everything
 from mlml.training import batches, experiment
 from mlml.training.history import Epoch
 from mlml.training.recipe import Recipe, Run
-from paper.features import Features
-from paper.jobs import make_job
-from tests.test_architecture import ROOT
 from tests.training.test_loop import L, N, data, recipe
 
 SEED = 3
@@ -113,25 +109,3 @@ def test_batches_of_one_image() -> None:
     with pytest.raises(ValueError, match=r"train\.batch_size: with it a batch has one image, on which 'test_resnet'"):
         train(recipe(batch_size=1))
     assert train(recipe(linear_probe=True, batch_size=1, epochs=1)).best.epoch == 1
-
-
-def test_features_are_kept_for_the_next_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    kept, (given, validation) = Features(), data()
-    computed: list[Classifier] = []
-
-    def count(model: Classifier, each: Examples) -> Examples:
-        computed.append(model)
-        return as_features(model, each)
-
-    monkeypatch.setattr("mlml.model.predict.as_features", count)
-    one = make_job({"train.weights": "a", "train.linear_probe": True})
-    other = make_job({"train.weights": "a", "train.linear_probe": True, "train.lr": 0.1, "seed": 1})
-    first = kept.of(one)(initial(), given)
-    assert kept.of(other)(initial(), given._replace(labels=-given.labels)).images is first.images
-    assert np.array_equal(kept.of(other)(initial(), given._replace(labels=-given.labels)).labels, -given.labels)
-    kept.of(one)(initial(), validation)
-    assert len(computed) == 2
-    for number, words in enumerate([{"train.weights": "b"}, {"train.weights": "none"}, {"seed": 1}], 3):
-        kept.of(make_job({"train.weights": "none", **words}))(initial(), given)  # another backbone
-        assert len(computed) == number

@@ -1,13 +1,8 @@
-"""The paper's table of observed labels (Table II) beside ours, as Markdown.
+"""The paper's counts of observed labels (Table II) beside ours."""
 
-``python -m paper.statistics voc2012=LABELS.csv coco2014=LABELS.csv ...``, where a file is the ``data/labels.csv`` that
-the stage prepare wrote for that data set; ``--update docs/results.md`` puts the table into that file.
-"""
-
-import argparse
-import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,20 +11,32 @@ from mlml import corruption
 from mlml.labels import statistics as label_statistics
 from mlml.labels import table
 from mlml.settings import Setting
-from paper import marks
 
-PUBLISHED = Path(__file__).with_suffix(".csv")
+PUBLISHED = Path("paper/statistics.csv")
 NAMES = {"voc2012": "Pascal VOC 2012", "coco2014": "MS-COCO 2014", "nuswide": "NUS-WIDE"}
 COUNTS = ("positives", "negatives")
+HEADER = """\
+| setting | positives, paper | ours | negatives, paper | ours | an image, paper | ours | |
+|---|--:|--:|--:|--:|--:|--:|---|"""
 
 
-def compare(tables: Mapping[str, Path], seed: int = 0) -> pd.DataFrame:
-    """The published rows, with the columns ours_positives, ours_negatives, images and classes (NaN: no table given).
+def compare(published_file: Path, tables: Mapping[str, Path], seed: int = 0) -> pd.DataFrame:
+    """Count the observed labels that we draw, for each published row.
+
+    Args:
+        published_file: the paper's numbers, `PUBLISHED` in the project.
+        tables: the label table that the stage prepare wrote, for each data set of the paper that is at hand.
+        seed: of the draw.
+
+    Returns:
+        the published rows, with the columns ours_positives, ours_negatives, images and classes; NaN for a data set
+        without a table.
 
     Raises:
-        ValueError: a table of an unknown data set, or no table.
+        ValueError: a table is of an unknown data set, or is no label table.
+        OSError: a file cannot be read.
     """
-    published = pd.read_csv(PUBLISHED)
+    published = pd.read_csv(published_file)
     for name in tables.keys() - set(published["dataset"]):
         raise ValueError(f"{name!r} is no data set of the paper; they are {', '.join(NAMES)}")
     rows = []
@@ -37,14 +44,14 @@ def compare(tables: Mapping[str, Path], seed: int = 0) -> pd.DataFrame:
         labels = table.read(file)
         train = labels.labels[labels.rows("train")]
         for setting in published["setting"][published["dataset"] == name]:
-            found = label_statistics(corruption.corrupt(train, Setting.parse(setting), seed))
+            counts = label_statistics(corruption.corrupt(train, Setting.parse(setting), seed))
             row = {"dataset": name, "setting": setting, "images": len(train), "classes": train.shape[1]}
-            rows.append({**row, **{f"ours_{key}": found[key] for key in COUNTS}})
+            rows.append({**row, **{f"ours_{key}": counts[key] for key in COUNTS}})
     return published.merge(pd.DataFrame(rows), how="left", on=["dataset", "setting"])
 
 
-def verdict(row: Mapping[str, float | str]) -> str:
-    """Whether a row of `compare` is the paper's, and if not, why."""
+def verdict(row: Mapping[Any, Any]) -> str:
+    """Whether our counts are the paper's in a row of `compare`, and if not, why."""
     if np.isnan(float(row["ours_positives"])):
         return "not compared"
     paper, ours = ([int(row[f"{who}{key}"]) for key in COUNTS] for who in ("", "ours_"))
@@ -60,14 +67,12 @@ def verdict(row: Mapping[str, float | str]) -> str:
 
 
 def markdown(rows: pd.DataFrame) -> str:
-    """The table of `compare`."""
+    """The rows of `compare` as Markdown, a table for each data set."""
     lines = []
     for name, group in rows.groupby("dataset", sort=False):
         images = group["images"].iloc[0]
-        about = "no label lists at hand" if np.isnan(images) else f"{int(images):,} training images"
-        lines += ["", f"**{NAMES[str(name)]}** ({about})", ""]
-        lines += ["| setting | positives, paper | ours | negatives, paper | ours | an image, paper | ours | |"]
-        lines += ["|---|--:|--:|--:|--:|--:|--:|---|"]
+        size = "no label lists at hand" if np.isnan(images) else f"{int(images):,} training images"
+        lines += ["", f"**{NAMES[str(name)]}** ({size})", "", HEADER]
         for row in group.to_dict("records"):
             published = f"{row['positives_per_image']:.1f} + {row['negatives_per_image']:.1f}"
             ours, each = ["-", "-"], "-"
@@ -78,21 +83,3 @@ def markdown(rows: pd.DataFrame) -> str:
             cells = [row["setting"], *counts_of_both, published, each, verdict(row)]
             lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines).strip()
-
-
-def main() -> None:
-    """The command."""
-    parser = argparse.ArgumentParser(prog="python -m paper.statistics", description=__doc__.partition("\n\n")[0])
-    parser.add_argument("tables", nargs="+", metavar="DATASET=LABELS.csv")
-    parser.add_argument("--update", type=Path, metavar="FILE")
-    arguments = parser.parse_args()
-    try:
-        named = dict(word.split("=", 1) for word in arguments.tables)
-        text = markdown(compare({name: Path(file) for name, file in named.items()}))
-        print(text) if arguments.update is None else marks.update(arguments.update, "statistics", text)
-    except (ValueError, OSError) as error:
-        sys.exit(f"statistics: {error}")
-
-
-if __name__ == "__main__":
-    main()

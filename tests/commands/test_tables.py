@@ -1,6 +1,5 @@
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +7,9 @@ import pandas as pd
 import pytest
 
 from mlml.commands import selection
-from paper.marks import marked
-from paper.tables import markdown, wide
+from mlml.commands.markdown import marked
+from mlml.commands.tables import markdown, wide
+from tests.commands.conftest import Ended
 from tests.test_architecture import ROOT
 
 
@@ -77,7 +77,7 @@ def test_experiments_of_dvc_have_a_column_for_each_option_of_each_method() -> No
     assert wide(experiments)[0].index.tolist() == ["hill", "asl", "asl gamma_neg=4.0"]
 
 
-TABLE = re.compile(r"^python -m paper\.tables (\S+)(.*) --update (\S+) '?([^'\n]+)'?$", re.MULTILINE)
+TABLE = re.compile(r"^mlml table (\S+)(.*) --update (\S+) '?([^'\n]+)'?$", re.MULTILINE)
 
 
 PAGES = {page: (ROOT / f"docs/{page}.md").read_text() for page in ("readings", "results")}
@@ -109,11 +109,22 @@ def test_data_sets_are_not_mixed() -> None:
         wide(pd.concat([runs("an", "spl", [1.0]), runs("an", "spl", [2.0]).assign(dataset="digits")]))
 
 
-def test_as_a_command(tmp_path: Path) -> None:
-    runs("an", "spl", [30.0]).to_csv(tmp_path / "runs.csv", index=False)
-    (tmp_path / "page.md").write_text(marked("photos", "old"))
-    command = [sys.executable, "-m", "paper.tables", str(tmp_path / "runs.csv"), "--update", str(tmp_path / "page.md")]
-    subprocess.run([*command, "photos"], check=True)
-    assert (tmp_path / "page.md").read_text() == marked("photos", "| method | spl |\n|---|--:|\n| an | 30.0 |")
-    done = subprocess.run([*command, "none"], capture_output=True, text=True)
-    assert (done.returncode, done.stderr.startswith("tables: ")) == (1, True)
+def test_as_a_command(tmp_path: Path, mlml: Callable[..., Ended]) -> None:
+    file, other, page = tmp_path / "runs.csv", tmp_path / "other.csv", tmp_path / "page.md"
+    runs("an", "spl", [30.0]).to_csv(file, index=False)
+    pd.concat([runs("bce", "spl", [score], lr) for score, lr in ((50.0, 1.0), (40.0, 0.1), (45.0, 0.01))]).to_csv(other)
+    page.write_text(marked("photos", "old"))
+    status, out, err = mlml("table", file, other, "--validation")
+    assert (status, out) == (0, "| method | spl |\n|---|--:|\n| an | 70.0 |\n| bce | 60.0 |\n")
+    assert mlml("table", file, "--update", page, "photos") == (0, "", "")
+    assert page.read_text() == marked("photos", "| method | spl |\n|---|--:|\n| an | 30.0 |")
+    status, out, err = mlml("table", file, "--update", page, "none")
+    assert (status, out, err.startswith(f"mlml table: {page}: the marks <!-- none: begin -->")) == (1, "", True)
+
+
+def test_remarks_are_no_part_of_the_table(tmp_path: Path, mlml: Callable[..., Ended]) -> None:
+    tried = [runs("an", "spl", [score], lr) for score, lr in ((40.0, 1.0), (50.0, 0.1), (45.0, 0.01))]
+    pd.concat(tried).to_csv(tmp_path / "runs.csv", index=False)
+    status, out, err = mlml("table", tmp_path / "runs.csv")
+    assert (status, out.splitlines()[2:]) == (0, ["| an | 40.0 |"])
+    assert err.startswith("look at: photos an: the best train.lr is at the edge of what was tried")

@@ -1,0 +1,165 @@
+"""Many runs on one prepared data set, several at a time on one device; on a CPU they share the cores."""
+
+import csv
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager
+from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from mlml.commands.grid import KEYS, Job
+from mlml.commands.run import RESULTS, Features, run
+from mlml.core.errors import TRACEBACK, USER_ERRORS, message
+from mlml.core.progress import progress
+
+_KEPT = "what is done is kept"
+_LOOK = 0.5  # seconds between two looks at how far the processes are
+_features = Features()  # of this process
+
+
+def done(file: Path) -> set[tuple[str, ...]]:
+    """The keys of the runs that have a row in `file`.
+
+    Raises:
+        ValueError: the file has other columns, or its last line is cut off.
+    """
+    if not file.exists():
+        return set()
+    text = file.read_text("utf-8")
+    rows = csv.DictReader(text.splitlines())
+    if rows.fieldnames != [*KEYS, *RESULTS]:
+        raise ValueError(f"{file} has other columns; name another file")
+    if not text.endswith("\n"):
+        raise ValueError(f"{file}: the last line is cut off; remove it")
+    return {tuple(row[name] for name in KEYS) for row in rows}
+
+
+def run_all(jobs: list[Job], data: Path, processes: int, results: Path) -> int:
+    """Do the runs, and add a row for each to `results` when it is done.
+
+    Args:
+        data: see `mlml.commands.run.run`.
+        processes: how many runs are done at a time.
+        results: a table with the columns `KEYS` and `RESULTS`.
+
+    Returns:
+        how many runs have failed; the reasons are on standard error.
+
+    Raises:
+        ValueError: a process was killed.
+    """
+    new, failed, started = not results.exists(), 0, time.monotonic()
+    with (
+        results.open("a", newline="", encoding="utf-8") as file,
+        progress("runs", len(jobs), "runs", log=False) as advance,
+        _outcomes(jobs, data, processes, lambda: advance(0)) as outcomes,
+    ):
+        writer = csv.DictWriter(file, [*KEYS, *RESULTS], lineterminator="\n")
+        if new:
+            writer.writeheader()
+        for number, (job, outcome) in enumerate(outcomes, 1):
+            about = f"run {number}/{len(jobs)} {' '.join(filter(None, job.key[:5]))}"
+            if isinstance(outcome, str):
+                failed += 1
+                tqdm.write(f"{about}: {outcome}", sys.stderr)
+            else:
+                writer.writerow(dict(zip(KEYS, job.key, strict=True)) | outcome)
+                file.flush()
+                scores = f"validation {outcome['validation_mAP']:.2f}, test {outcome['mAP']:.2f}"
+                seconds = (time.monotonic() - started) / number * (len(jobs) - number)
+                left = f"; about {tqdm.format_interval(seconds)} left" if seconds else ""
+                tqdm.write(f"{about}: {scores}{left}", sys.stdout)
+                sys.stdout.flush()
+            advance(1)
+    return failed
+
+
+@contextmanager
+def _outcomes(
+    jobs: list[Job], data: Path, processes: int, watch: Callable[[], None]
+) -> Iterator[Iterator[tuple[Job, dict[str, Any] | str]]]:
+    """The results of `jobs`, or why there are none, as they come; `watch` is called while none comes.
+
+    An error in the block ends the processes: they would train to the end, which nobody waits for.
+    """
+    spawn = multiprocessing.get_context("spawn")  # a GPU cannot be used in a forked process
+    wanted, computed = spawn.Value("q", 0), spawn.Value("q", 0)
+    with (
+        _features_shown(wanted, computed) as look,
+        ProcessPoolExecutor(processes, spawn, _start, (processes, wanted, computed)) as pool,
+    ):
+
+        def results(waiting: set[Future]) -> Iterator[tuple[Job, dict[str, Any] | str]]:
+            while waiting:
+                ended, waiting = wait(waiting, _LOOK, FIRST_COMPLETED)
+                look()
+                watch()
+                yield from (future.result() for future in ended)
+
+        try:
+            yield results({pool.submit(_work, job, data) for job in jobs})
+        except BaseException as error:
+            for child in multiprocessing.active_children():
+                child.terminate()
+            pool.shutdown(wait=False, cancel_futures=True)
+            if isinstance(error, KeyboardInterrupt):
+                raise KeyboardInterrupt(_KEPT) from None
+            if isinstance(error, BrokenProcessPool):
+                raise ValueError(
+                    f"a process was killed, for want of memory perhaps; {_KEPT}: again, with fewer --jobs"
+                ) from None
+            raise
+
+
+@contextmanager
+def _features_shown(wanted: "Synchronized[int]", computed: "Synchronized[int]") -> Iterator[Callable[[], None]]:
+    """Give a function that shows how many features all processes have computed since it was called last."""
+    total = count = 0
+    advance: Callable[..., None] | None = None
+    with ExitStack() as bar:
+
+        def look() -> None:
+            nonlocal total, count, advance
+            # Without the locks: a process that was killed may hold them.
+            new_total, new_count = wanted.get_obj().value, computed.get_obj().value
+            if (new_total, new_count) != (total, count):
+                advance = advance or bar.enter_context(progress("features", 0, "images"))
+                advance(new_count - count, new_total - total)
+                total, count = new_total, new_count
+
+        yield look
+
+
+def _start(processes: int, wanted: "Synchronized[int]", computed: "Synchronized[int]") -> None:
+    """Prepare a process of the pool. It reports to the first one and shows nothing: logging is not set up here."""
+    global _features
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the first one ends the others
+    tqdm.set_lock(threading.RLock())  # not one between processes, which a process that is ended leaves behind
+    torch.set_num_threads(max(1, torch.get_num_threads() // processes))
+
+    def report(more_wanted: int, more_computed: int) -> None:
+        for counter, more in ((wanted, more_wanted), (computed, more_computed)):
+            with counter.get_lock():
+                counter.value += more
+
+    _features = Features(report)
+
+
+def _work(job: Job, data: Path) -> tuple[Job, dict[str, Any] | str]:
+    """The result of a run, or why it has none."""
+    try:
+        return job, run(job, data, _features)
+    except USER_ERRORS as error:
+        return job, traceback.format_exc() if TRACEBACK in os.environ else message(error)

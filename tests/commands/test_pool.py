@@ -1,0 +1,159 @@
+"""Many runs at a time: what is told and kept of them, and what is left when they are stopped."""
+
+import multiprocessing
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import redirect_stderr
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import psutil
+import pytest
+import yaml
+
+from mlml.commands import pool
+from mlml.commands.grid import Job, grid_of, jobs_of
+from mlml.labels import table
+from tests.commands.conftest import Ended
+from tests.core.test_progress import Terminal
+from tests.test_architecture import ROOT
+from tests.training.test_loop import data
+
+
+@pytest.fixture(autouse=True)
+def _in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def jobs(*words: str) -> list[Job]:
+    return list(jobs_of(grid_of(words)))
+
+
+def test_rows_that_are_there_are_not_run_again_and_failures_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture, mlml: Callable[..., Ended]
+) -> None:
+    """With no data every run fails; a run with a row is not tried."""
+    results = tmp_path / "runs.csv"
+    one, other = jobs("seed=0,1")
+    assert pool.run_all([one, other], tmp_path, 2, results) == 2
+    lines = sorted(line.partition(" digits ") for line in capsys.readouterr().err.splitlines())
+    assert [line[0] for line in lines] == ["run 1/2", "run 2/2"]
+    assert all("labels.csv" in line[2] for line in lines)
+    assert pool.done(results) == set()
+    with results.open("a") as file:
+        file.write(",".join([*one.key, "1", "1", "1", "1"]) + "\n")
+    assert pool.done(results) == {one.key}
+    words = ("grid", results, "-S", "seed=0,1", "--data", tmp_path)
+    missing = f"mlml grid: {tmp_path}/labels.csv is missing: run `dvc repro prepare`\n"
+    assert mlml(*words) == (1, "", missing)
+    (tmp_path / "labels.csv").touch()
+    ended = mlml(*words)
+    assert (ended.status, ended.err.splitlines()[-1]) == (1, "mlml grid: 1 of 1 runs have no result")
+    assert ended.err.startswith(f"{results} has 1 of 2 runs already\nrun 1/1 digits pol_02 pseudo_label 1: ")
+    results.write_text(results.read_text()[:-2])
+    with pytest.raises(ValueError, match="the last line is cut off; remove it"):
+        pool.done(results)
+    results.write_text("a,b\n")
+    with pytest.raises(ValueError, match="has other columns"):
+        pool.done(results)
+
+
+def test_a_failed_run_has_its_traceback_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLML_TRACEBACK", raising=False)
+    (job,) = jobs()
+    reason = f"No such file or directory: '{tmp_path}/labels.csv'"
+    assert pool._work(job, tmp_path) == (job, reason)
+    monkeypatch.setenv("MLML_TRACEBACK", "1")
+    traceback = pool._work(job, tmp_path)[1]
+    assert isinstance(traceback, str)
+    assert traceback.startswith("Traceback (most recent call last):")
+    assert traceback.rstrip().endswith(reason)
+
+
+def test_probes_of_one_backbone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mlml: Callable[..., Ended]) -> None:
+    """From a project folder to a table; in a log, the features that are computed once are a line every tenth."""
+    parts, labels = data(), np.concatenate([examples.labels for examples in data()])
+    n = len(labels)
+    split = ("train", "validation", "test") * n
+    (tmp_path / "data/images").mkdir(parents=True)
+    images = np.stack([next(iter(parts[0].images.stream([np.array([row])])))[0] for row in range(n)])
+    np.save(tmp_path / "data/images/rows.npy", images)
+    names = tuple(map(str, range(n)))
+    table.write(table.Table(("a", "b", "c"), names, split[:n], labels), tmp_path / "data/labels.csv")
+    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    params["train"] |= {"backbone": "test_resnet", "linear_probe": True, "epochs": 1}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
+    (tmp_path / "datasets").symlink_to(ROOT / "datasets")
+    monkeypatch.chdir(tmp_path)
+    ended = mlml("grid", "runs.csv", "-S", "method=an", "-S", "train.lr=1e-2,1e-3")
+    assert ended.status == 0, ended.err
+    lines = ended.out.splitlines()
+    assert re.fullmatch(
+        r"run 1/2 digits pol_02 an 0: validation \d+\.\d\d, test \d+\.\d\d; about \d\d:\d\d left", lines[0]
+    )
+    assert re.fullmatch(r"run 2/2 digits pol_02 an 0: validation \d+\.\d\d, test \d+\.\d\d", lines[1])
+    assert len(lines) == 2
+    assert ended.err.splitlines()[-1] == f"features: 100% of {n} images"
+    assert all(line.startswith("features: ") for line in ended.err.splitlines())
+    rows = pd.read_csv("runs.csv")
+    assert sorted(rows["train.lr"]) == [1e-3, 1e-2]
+    nothing_to_do = mlml("grid", "runs.csv", "-S", "method=an", "-S", "train.lr=1e-2,1e-3")
+    assert nothing_to_do == (0, "", "runs.csv has 2 of 2 runs already\n")
+
+
+def test_the_features_of_all_processes_are_one_bar() -> None:
+    wanted, computed = (multiprocessing.Value("q", 0) for _ in range(2))
+    with redirect_stderr(Terminal()) as terminal, pool._features_shown(wanted, computed) as look:
+        look()
+        assert terminal.getvalue() == ""
+        wanted.value, computed.value = 400, 100
+        look()
+        wanted.value, computed.value = 500, 500
+        with computed.get_lock():  # as of a process that was killed
+            look()
+    assert [line.partition("|")[0] for line in terminal.lines()] == ["features: 100%", ""]
+    assert "| 500/500 [" in terminal.lines()[0]
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "line"),
+    [(signal.SIGTERM, 1, "stopped; what is done is kept"), (signal.SIGINT, 130, "interrupted; what is done is kept")],
+    ids=["SIGTERM", "SIGINT"],
+)
+def test_a_stopped_command_leaves_no_process(number: int, status: int, line: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "labels.csv")  # whoever reads it waits for ever
+    words = [sys.executable, "-m", "paper.runs", str(tmp_path / "runs.csv"), "-S", "seed=0", "--data", str(tmp_path)]
+    with (
+        subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process,
+        open(tmp_path / "labels.csv", "wb"),  # which waits for the reader
+    ):
+        children = psutil.Process(process.pid).children(True)
+        process.send_signal(number)
+        err = process.communicate()[1]
+    assert (process.returncode, err.splitlines()[-1]) == (status, f"mlml grid: {line}")
+    assert children
+    assert psutil.wait_procs(children, timeout=60)[1] == []
+
+
+def test_a_killed_process_ends_the_command(tmp_path: Path, mlml: Callable[..., Ended]) -> None:
+    os.mkfifo(tmp_path / "labels.csv")  # whoever reads it waits for ever
+
+    def kill() -> None:
+        while not (children := multiprocessing.active_children()):
+            time.sleep(0.01)
+        for child in children:
+            child.kill()
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    ended = mlml("grid", tmp_path / "runs.csv", "-S", "seed=0,1", "--data", tmp_path)
+    killer.join()
+    assert (ended.status, ended.err.startswith("mlml grid: a process was killed")) == (1, True)
+    assert pool.done(tmp_path / "runs.csv") == set()

@@ -1,0 +1,45 @@
+from pathlib import Path
+
+import pytest
+
+from mlml.core.errors import TRACEBACK, USER_ERRORS, one_line, raise_errors
+
+
+@pytest.mark.parametrize("kind", USER_ERRORS)
+def test_an_error_is_one_line_and_a_traceback_on_demand(
+    kind: type[Exception], capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(TRACEBACK, raising=False)
+    with pytest.raises(SystemExit) as end, one_line("prepare"):
+        raise kind("no label")
+    assert (end.value.code, *capsys.readouterr()) == (1, "", "prepare: no label\n")
+    monkeypatch.setenv(TRACEBACK, "1")
+    with pytest.raises(kind), one_line("prepare"):
+        raise kind("no label")
+
+
+def test_a_missing_file_has_no_number(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(TRACEBACK, raising=False)
+    with pytest.raises(SystemExit), one_line("mlml results"):
+        Path("no/file").read_text()
+    assert capsys.readouterr().err == "mlml results: No such file or directory: 'no/file'\n"
+
+
+@pytest.mark.parametrize(("error", "end"), [(KeyboardInterrupt(), ""), (KeyboardInterrupt("a is kept"), "; a is kept")])
+def test_ctrl_c(error: KeyboardInterrupt, end: str, capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit) as ended, one_line("train"):
+        raise error
+    assert (ended.value.code, *capsys.readouterr()) == (130, "", f"train: interrupted{end}\n")
+
+
+@pytest.mark.parametrize("error", [KeyError("lr"), BrokenPipeError(), SystemExit(0)])
+def test_what_a_user_cannot_mend_passes(error: BaseException) -> None:
+    with pytest.raises(type(error)), one_line("train"):
+        raise error
+
+
+def test_many_faults_are_told_together() -> None:
+    raise_errors("nothing", [])
+    with pytest.raises(ValueError) as error:
+        raise_errors("25 faults", list(map(str, range(25))))
+    assert str(error.value).splitlines() == ["25 faults", *map(str, range(20)), "... and 5 more"]
