@@ -40,7 +40,7 @@ def test_without_changes_it_is_the_run_of_params_yaml() -> None:
 def test_a_row_says_which_options_are_not_the_defaults() -> None:
     (job,) = jobs("method=asl", "methods.asl.gamma_neg=4", "methods.asl.margin=0.05", "methods.focal.gamma=1e-1")
     assert job.key[3] == "gamma_neg=4.0"  # not what is the default, nor another method's
-    assert job.options == {"gamma_neg": 4.0, "gamma_pos": 1.0, "margin": 0.05}
+    assert job.run.options == {"gamma_neg": 4.0, "gamma_pos": 1.0, "margin": 0.05}
     (job,) = jobs("method=pseudo_label_no_update", "+methods.pseudo_label_no_update.alpha=5e-1")
     assert job.key[3] == "alpha=0.5"
 
