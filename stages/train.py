@@ -1,11 +1,10 @@
 """Train the classifier by a method on the observed labels; keep the epoch with the best validation mAP."""
 
-import logging
 from contextlib import nullcontext
 from pathlib import Path
 
 from mlml import methods
-from mlml.checkpoints.checkpoint import FOLDER, Checkpoint, others
+from mlml.checkpoints.checkpoint import FOLDER, Checkpoint
 from mlml.checkpoints.fingerprint import fingerprint
 from mlml.core.files import sync
 from mlml.core.params import parse
@@ -18,8 +17,6 @@ from mlml.runtime.launch import shared
 from mlml.training import experiment, recipe
 from mlml.training.history import History
 from stages import parameters, run
-
-logger = logging.getLogger("mlml.stages.train")
 
 
 def main(images_folder: Path, labels_file: Path, observed_file: Path, folder: Path, history_file: Path) -> None:
@@ -38,8 +35,6 @@ def main(images_folder: Path, labels_file: Path, observed_file: Path, folder: Pa
         large = [*sorted(images_folder.iterdir()), *filter(Path.is_file, [Path(plan.weights)])]
         key = fingerprint(values, [labels_file, observed_file], large, device_for(this.device))
         checkpoint = Checkpoint(FOLDER, key)
-        if remark := others(checkpoint):
-            logger.info(remark)
         training = training._replace(labels=observed.labels)
         with checkpoint.held() if parallel.is_main() else nullcontext():
             on_epoch = History(history_file) if parallel.is_main() else (lambda epoch: None)

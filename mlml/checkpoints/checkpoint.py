@@ -101,6 +101,8 @@ class Checkpoint:
             lock.acquire()
         except filelock.Timeout:
             raise OSError(f"{file}: another process trains this very run; wait for it, or end it") from None
+        if remark := others(self):
+            logger.info(remark)
         try:
             yield
         except KeyboardInterrupt:
