@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from mlml import labels as lb
 from mlml.corruption import corrupt
 from mlml.datasets.readers import voc2012
 from mlml.datasets.split import validation_split
-from mlml.labels import ABSENT, PRESENT, UNKNOWN, statistics
+from mlml.labels import ABSENT, PRESENT, UNKNOWN, statistics, values
 from mlml.settings import Setting
 from tests.shared import DATA, coco_labels, needs_data
 
@@ -66,7 +65,7 @@ def test_deterministic(labels: np.ndarray, setting: Setting, seed: int) -> None:
 def test_chunks_change_nothing(labels: np.ndarray, setting: Setting, seed: int, cells: int) -> None:
     whole = corrupt(labels, setting, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lb, "CHUNK_CELLS", cells)
+        patch.setattr(values, "CHUNK_CELLS", cells)
         assert (corrupt(labels, setting, seed) == whole).all()
 
 
