@@ -18,7 +18,6 @@ from mlml.corruption import corrupt
 from mlml.datasets.archive_members import ZipMembers
 from mlml.datasets.prepare import prepare
 from mlml.datasets.readers import coco2014
-from mlml.datasets.source import Source
 from mlml.datasets.split import validation_split
 from mlml.download.fetch import Download, fetch
 from mlml.images.store import Storage, open_images
@@ -26,17 +25,16 @@ from mlml.labels import statistics
 from mlml.labels.table import Table, check_complete, check_splits
 from mlml.settings import Setting
 from mlml.training.recipe import Recipe
+from tests.datasets.readers.shared import Reader
 from tests.shared import DATA, coco_labels, needs_data
 from tests.test_architecture import ROOT
 from tests.workspace import small_coco
 
 CATEGORY_IDS = [number for number in range(1, 91) if number not in (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)]
 ALL = {"train2014": 82_783, "val2014": 40_504}  # images in the official files; some have no annotation
+READER = Reader("coco2014")
+read, fault = READER.read, READER.fault
 PATHS = {part: f"annotations/instances_{part}.json" for part in ALL}
-
-
-def read(archives: Path) -> Source:
-    return datasets.read("coco2014", Path("nowhere"), archives)
 
 
 # (a) The official labels
@@ -138,7 +136,9 @@ def test_from_an_address_to_pixels(archives: Path, storage: Storage) -> None:
 
 
 def test_a_small_table(archives: Path) -> None:
-    table = read(archives).table
+    source = read(archives)
+    table = source.table
+    assert not source.upright
     numbers = [[9 + 37 * i**2 for i in range(count) if i % 10 != 3] for count in (20, 12)]
     train, test = (sorted(map(str, part)) for part in numbers)
     assert train[:3] == ["10702", "11997", "13366"] and train[-1] == "9481"  # as texts, not as numbers
@@ -151,17 +151,7 @@ def test_a_small_table(archives: Path) -> None:
     check_splits(table)
 
 
-def test_pictures_are_not_turned(archives: Path) -> None:
-    assert read(archives).upright is False
-
-
 # (c) What can be wrong
-
-
-def fault(archives: Path) -> str:
-    with pytest.raises(ValueError) as error:
-        read(archives)
-    return str(error.value).replace(str(archives), "ARCHIVES")
 
 
 def rewrite(path: Path, change: Callable[[str, bytes], bytes | None]) -> None:
@@ -178,7 +168,7 @@ def rewrite(path: Path, change: Callable[[str, bytes], bytes | None]) -> None:
 @pytest.mark.parametrize("name", [*coco2014.PHOTOGRAPHS.values(), coco2014.ANNOTATIONS])
 def test_no_archive(archives: Path, name: str) -> None:
     (archives / name).unlink()
-    assert fault(archives) == f"ARCHIVES/{name} is missing; `dvc repro download` fetches it"
+    assert fault(archives) == f"FOLDER/{name} is missing; `dvc repro download` fetches it"
 
 
 def test_photographs_that_are_missing(archives: Path) -> None:
@@ -186,7 +176,7 @@ def test_photographs_that_are_missing(archives: Path) -> None:
     gone = [9 + 37 * i**2 for i in (2, 3, 4, 13)]  # the 4th and the 14th have no annotation
     rewrite(archives / "train2014.zip", lambda name, content: None if int(name[-16:-4]) in gone else content)
     first = "train2014/COCO_train2014_000000000157.jpg"
-    assert fault(archives) == f"ARCHIVES/train2014.zip: 2 photographs are missing, the first is {first}"
+    assert fault(archives) == f"FOLDER/train2014.zip: 2 photographs are missing, the first is {first}"
 
 
 def test_annotations_that_are_missing_or_wrong(archives: Path) -> None:
@@ -198,7 +188,7 @@ def test_annotations_that_are_missing_or_wrong(archives: Path) -> None:
     said = "Object missing required field `images`"
     assert fault(archives) == f"{PATHS['val2014']}: not in COCO's form: {said}"
     rewrite(path, lambda name, content: content if "train" in name else None)
-    assert fault(archives) == f"ARCHIVES/{path.name}: {PATHS['val2014']} is missing"
+    assert fault(archives) == f"FOLDER/{path.name}: {PATHS['val2014']} is missing"
     assert content
 
 

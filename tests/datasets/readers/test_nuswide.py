@@ -9,27 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
 
-from mlml import datasets
-from mlml.datasets.prepare import prepare
 from mlml.datasets.readers.nuswide import CLASSES, COLUMNS, CONCEPTS, CSV, NPY
 from mlml.datasets.source import Source
 from mlml.datasets.split import validation_split
-from mlml.labels.table import check_splits
-from tests.workspace import small_nuswide
+from tests.datasets.readers.shared import Reader
+
+READER = Reader("nuswide")
+read, fault, faults = READER.read, READER.fault, READER.faults
 
 Rows = list[tuple[str, list[str], str]]  # path below images/, names of the present classes, train or val
-
-
-def read(folder: Path, **options: Any) -> Source:
-    return datasets.read("nuswide", folder, Path("nowhere"), options)
-
-
-def fault(folder: Path, **options: Any) -> str:
-    with pytest.raises(ValueError) as error:
-        read(folder, **options)
-    return str(error.value).replace(str(folder), "FOLDER")
 
 
 def pictures(folder: Path, rows: Rows) -> None:
@@ -164,18 +153,6 @@ def test_paths_as_others_wrote_them(tmp_path: Path) -> None:
     assert table.images == ("a/1.jpg", "c/3.jpg", "d/8.jpg") and table.split[2] == "test"
 
 
-def test_a_small_one_can_be_prepared(tmp_path: Path) -> None:
-    small_nuswide(tmp_path)
-    source = read(tmp_path)
-    check_splits(source.table)
-    assert [len(source.table.rows(split)) for split in ("train", "validation", "test")] == [16, 4, 12]
-    assert (source.table.labels == 1).any(1).sum() == 28
-    prepare(source, 8, tmp_path / "prepared")
-    with Image.open(tmp_path / "images" / source.table.images[3]) as image:
-        expected = np.asarray(image.convert("RGB").resize((8, 8), Image.Resampling.BILINEAR))
-    assert np.array_equal(np.load(tmp_path / "prepared/rows.npy")[3], expected)
-
-
 # What can be wrong
 
 
@@ -196,9 +173,7 @@ def test_all_faults_of_the_table_together(tmp_path: Path) -> None:
     ]
     (tmp_path / CSV).write_text("\n".join(lines))
     a_list = "is no list of names such as \"['clouds', 'sky']\""
-    head, *found = fault(tmp_path).split("\n")
-    assert head.startswith(f"FOLDER/{CSV}: ") and "11" in head
-    assert found == [
+    assert faults(tmp_path) == [
         "row 9: 4 cells, the header has 3",
         "row 2: label 'Sky' is none of the 81 classes",
         "row 2: label 'aeroplane' is none of the 81 classes",
@@ -214,7 +189,15 @@ def test_all_faults_of_the_table_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "cell", ["[" * 9999 + "]" * 9999, "-" * 100_000 + "1", "{'sky'}", "'sky'", "('sky',)", "[b'x']"]
+    "cell",
+    [
+        pytest.param("[" * 9999 + "]" * 9999, id="nested"),
+        pytest.param("-" * 100_000 + "1", id="long"),
+        "{'sky'}",
+        "'sky'",
+        "('sky',)",
+        "[b'x']",
+    ],
 )
 def test_a_cell_that_is_no_list(tmp_path: Path, cell: str) -> None:
     brought(tmp_path, "csv")
@@ -272,16 +255,11 @@ IMAGES, LABELS = NPY["train"]
             f"FOLDER/{IMAGES} holds Python objects, which may run code and are not read; if you trust the file, save "
             "it anew as text: np.save(path, np.array(np.load(path, allow_pickle=True).tolist()))",
         ),
-        (saved(IMAGES, np.array([["a/1.jpg"]])), f"FOLDER/{IMAGES} holds <U7 [1, 1], not text in 1 dimension"),
         (saved(IMAGES, np.arange(5)), f"FOLDER/{IMAGES} holds int64 [5], not text in 1 dimension"),
         (saved(LABELS, np.array(["1"])), f"FOLDER/{LABELS} holds <U1 [1], not numbers in 2 dimensions"),
         (
             saved(LABELS, np.zeros((5, 80))),
             f"FOLDER/{LABELS} is [5, 80], not [5, 81]: a row for each of {IMAGES}, a column a class",
-        ),
-        (
-            saved(LABELS, np.zeros((4, 81))),
-            f"FOLDER/{LABELS} is [4, 81], not [5, 81]: a row for each of {IMAGES}, a column a class",
         ),
         (
             lambda folder: (folder / LABELS).write_text("version https://git-lfs.github.com/spec/v1\n"),
@@ -323,9 +301,7 @@ def test_all_faults_of_the_matrices_together(tmp_path: Path) -> None:
     labels[1, 7], labels[3, 80], labels[3, 4] = -1, 2, np.nan
     np.save(tmp_path / LABELS, labels)
     (tmp_path / "images/d/9.jpg").unlink()
-    head, *found = fault(tmp_path).split("\n")
-    assert head.startswith("FOLDER: ") and "3" in head
-    assert found == [
+    assert faults(tmp_path) == [
         f"{IMAGES}[1]: a label in {LABELS} is -1.0, not 0 or 1",
         f"{IMAGES}[3]: a label in {LABELS} is nan, not 0 or 1",
         f"{NPY['val'][0]}[0]: image 'd/9.jpg' is missing",
