@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -95,16 +94,6 @@ def test_images_are_pillows_to_the_bit(folder: Path, tmp_path: Path, size: int, 
     assert listing(target) == FILES[storage]
 
 
-def test_rows_are_a_plain_array(folder: Path, tmp_path: Path) -> None:
-    names = listing(folder)
-    prepare(source(folder, names), 16, tmp_path)
-    rows = np.load(tmp_path / "rows.npy", mmap_mode="r")
-    assert isinstance(rows, np.memmap) and rows.flags.c_contiguous
-    assert rows.shape == (18, 16, 16, 3) and rows.dtype == np.uint8
-    assert (tmp_path / "rows.npy").stat().st_size == rows.offset + 18 * 16 * 16 * 3
-    assert rows.offset % 64 == 0
-
-
 @both
 def test_upright_pictures(folder: Path, tmp_path: Path, storage: Storage) -> None:
     for upright, turn in ((False, 0), (True, -90)):
@@ -112,18 +101,6 @@ def test_upright_pictures(folder: Path, tmp_path: Path, storage: Storage) -> Non
         with Image.open(folder / "turned.jpg") as image:
             turned = image.rotate(turn, expand=True).resize((32, 32), Image.Resampling.BILINEAR)
         assert np.array_equal(pixels(open_images(tmp_path / "images"))[0], np.asarray(turned))
-
-
-@both
-def test_the_whole_picture_is_kept(tmp_path: Path, storage: Storage) -> None:
-    """Resized, not cropped: left is red, right is blue, at any shape."""
-    for width, height in ((400, 20), (20, 400)):
-        image = Image.new("RGB", (width, height), (255, 0, 0))
-        image.paste((0, 0, 255), (width // 2, 0, width, height))
-        image.save(tmp_path / "a.png")
-        prepare(source(tmp_path, ["a.png"]), 32, tmp_path / "images", storage)
-        row = pixels(open_images(tmp_path / "images"))[0]
-        assert (row[:, :14] == (255, 0, 0)).all() and (row[:, 18:] == (0, 0, 255)).all()
 
 
 @both
@@ -426,10 +403,3 @@ def test_parameters() -> None:
         parse(PrepareParams, {"storage": "jpeg"}, "prepare")
     with pytest.raises(ValueError, match=r"^prepare\.image_size: 7 is not allowed; "):
         parse(PrepareParams, {"image_size": 7}, "prepare")
-
-
-def test_each_image_keeps_results_in_order(folder: Path) -> None:
-    kept: list[int] = []
-    squares: Callable[[int], int] = lambda row: row * row  # noqa: E731
-    preparation.each_image(source(folder, [str(row) for row in range(101)]), "squares", squares, kept.append)
-    assert kept == [row * row for row in range(101)]

@@ -148,11 +148,3 @@ def test_without_numba_all_is_pillows(monkeypatch: pytest.MonkeyPatch) -> None:
     pixels = noise(300, 200)
     for _ in range(3):
         assert np.array_equal(resize(Image.fromarray(pixels), 224), pillow(pixels, 224))
-
-
-def test_a_weight_sums_to_one() -> None:
-    for n, m in ((500, 448), (375, 448), (4000, 112), (1, 8), (8, 8), (17, 16)):
-        first, taps, weights = resizing._weights(n, m)
-        assert (abs(weights.sum(axis=1) - (1 << 22)) <= taps).all()
-        assert (first >= 0).all() and (first + taps <= n).all() and (taps > 0).all()
-        assert (weights >= 0).all()

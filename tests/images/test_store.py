@@ -66,7 +66,7 @@ def test_both_storages_have_the_same_pixels(prepared: Path) -> None:
     asked = [*batches(N, 7), np.array([3]), np.array([5, 5, 5, 0]), np.arange(N), np.array([], np.int64)]
     for _ in range(3):
         found = list(encoded.stream(iter(asked)))
-        assert len(found) == len(asked)
+        assert len(found) == len(asked) and list(encoded.stream([])) == list(rows.stream([])) == []
         for batch, one, other in zip(asked, rows.stream(asked), found, strict=True):
             assert one.dtype == other.dtype == np.uint8
             assert one.shape == other.shape == (len(batch), S, S, 3)
@@ -88,11 +88,6 @@ def test_batches_are_the_callers_to_keep_and_change(folder: Path) -> None:
     again = list(images.stream(batches(N, 8)))
     assert all(np.array_equal(one, other) for one, other in zip(again, copies, strict=True))
     assert all(batch.flags.writeable for batch in again)
-
-
-@pytest.mark.parametrize("storage", ["rows", "encoded"])
-def test_no_batches(prepared: Path, storage: str) -> None:
-    assert list(open_images(prepared / storage).stream(iter([]))) == []
 
 
 def decoders() -> list[threading.Thread]:
@@ -231,36 +226,34 @@ TOTAL = f"{sum(len(file_of(row)) for row in range(N)):,}"
 SHORT = f"{sum(len(file_of(row)) for row in range(N)) - 1:,}"
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda folder: cut(folder / "encoded.bin"), f"FOLDER/encoded.bin has {SHORT} bytes, not {TOTAL}: {AGAIN}"),
-        (lambda folder: (folder / "encoded.bin").unlink(), f"FOLDER/encoded.bin is missing: {AGAIN}"),
-        (
-            lambda folder: (folder / "encoded.npz").unlink(),
-            f"FOLDER holds no prepared images; encoded.bin lacks its index: {AGAIN}",
-        ),
-        (lambda folder: cut(folder / "encoded.npz"), NO_INDEX),
-        (lambda folder: (folder / "encoded.npz").write_bytes(b""), NO_INDEX),
-        (lambda folder: (folder / "encoded.npz").write_bytes(b"<html>"), NO_INDEX),
-        (lambda folder: shutil.copy(folder / "encoded.bin", folder / "encoded.npz"), NO_INDEX),
-        (lambda folder: index(folder, offsets=None), NO_INDEX),
-        (lambda folder: index(folder, size=None), NO_INDEX),
-        (lambda folder: index(folder, upright=None), NO_INDEX),
-        (lambda folder: index(folder, size=np.zeros(2)), NO_INDEX),
-        (lambda folder: index(folder, offsets=np.zeros(3)), NO_OFFSETS),
-        (lambda folder: index(folder, offsets=np.zeros((2, 2), np.int64)), NO_OFFSETS),
-        (lambda folder: index(folder, offsets=np.array([], np.int64)), NO_OFFSETS),
-        (lambda folder: index(folder, offsets=np.array([0, 9, 5])), NO_OFFSETS),
-        (lambda folder: index(folder, offsets=np.array([1, 2, 5])), NO_OFFSETS),
-        (
-            lambda folder: np.save(folder / "rows.npy", np.zeros((2, 8, 8, 3), np.uint8)),
-            f"FOLDER holds both rows.npy and encoded.npz: remove it and {AGAIN}",
-        ),
-        (shutil.rmtree, f"FOLDER holds no prepared images: {AGAIN}"),
-    ],
-)
-def test_encoded_images_that_are_not_complete(folder: Path, change: Callable[[Path], object], message: str) -> None:
+BIN, NPZ = "encoded.bin", "encoded.npz"
+LACKS = f"FOLDER holds no prepared images; encoded.bin lacks its index: {AGAIN}"
+BOTH = f"FOLDER holds both rows.npy and encoded.npz: remove it and {AGAIN}"
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "short": (lambda folder: cut(folder / BIN), f"FOLDER/encoded.bin has {SHORT} bytes, not {TOTAL}: {AGAIN}"),
+    "no shard": (lambda folder: (folder / BIN).unlink(), f"FOLDER/encoded.bin is missing: {AGAIN}"),
+    "no index": (lambda folder: (folder / NPZ).unlink(), LACKS),
+    "short index": (lambda folder: cut(folder / NPZ), NO_INDEX),
+    "empty index": (lambda folder: (folder / NPZ).write_bytes(b""), NO_INDEX),
+    "html": (lambda folder: (folder / NPZ).write_bytes(b"<html>"), NO_INDEX),
+    "another file": (lambda folder: shutil.copy(folder / BIN, folder / NPZ), NO_INDEX),
+    "no offsets": (lambda folder: index(folder, offsets=None), NO_INDEX),
+    "no size": (lambda folder: index(folder, size=None), NO_INDEX),
+    "no upright": (lambda folder: index(folder, upright=None), NO_INDEX),
+    "two sizes": (lambda folder: index(folder, size=np.zeros(2)), NO_INDEX),
+    "floats": (lambda folder: index(folder, offsets=np.zeros(3)), NO_OFFSETS),
+    "a matrix": (lambda folder: index(folder, offsets=np.zeros((2, 2), np.int64)), NO_OFFSETS),
+    "nothing": (lambda folder: index(folder, offsets=np.array([], np.int64)), NO_OFFSETS),
+    "descending": (lambda folder: index(folder, offsets=np.array([0, 9, 5])), NO_OFFSETS),
+    "not from 0": (lambda folder: index(folder, offsets=np.array([1, 2, 5])), NO_OFFSETS),
+    "both": (lambda folder: np.save(folder / "rows.npy", np.zeros((2, 8, 8, 3), np.uint8)), BOTH),
+    "no folder": (shutil.rmtree, f"FOLDER holds no prepared images: {AGAIN}"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_encoded_images_that_are_not_complete(folder: Path, damage: str) -> None:
+    change, message = DAMAGES[damage]
     change(folder)
     with pytest.raises(ValueError) as error:
         open_images(folder)
@@ -284,7 +277,7 @@ def test_rows_that_are_something_else(tmp_path: Path) -> None:
         assert str(error.value) == f"{path} holds {other.dtype} {list(other.shape)}, not uint8 [n, S, S, 3]: {AGAIN}"
 
 
-def test_rows_may_be_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_may_be_an_array() -> None:
     pixels = RANDOM.randint(0, 256, (5, 8, 8, 3)).astype(np.uint8)
     images: Images = RowImages(pixels)
     assert (len(images), images.size) == (5, 8)

@@ -14,16 +14,13 @@ from PIL import Image
 
 from mlml import datasets
 from mlml.core.params import parse
-from mlml.corruption import corrupt
 from mlml.datasets.archive_members import ZipMembers
 from mlml.datasets.prepare import prepare
 from mlml.datasets.readers import coco2014
 from mlml.datasets.split import validation_split
 from mlml.download.fetch import Download, fetch
 from mlml.images.store import Storage, open_images
-from mlml.labels import statistics
 from mlml.labels.table import Table, check_complete, check_splits
-from mlml.settings import Setting
 from mlml.training.recipe import Recipe
 from tests.datasets.readers.shared import Reader
 from tests.shared import DATA, coco_labels, needs_data
@@ -90,22 +87,6 @@ def test_each_official_label_is_where_it_belongs(official: Table) -> None:
     assert np.array_equal(official.rows("train"), training)
     assert np.array_equal(official.rows("validation"), validation)
     assert np.array_equal(official.rows("test"), np.arange(82_081, 122_218))
-
-
-@needs_data
-def test_official_labels_give_the_counts_of_the_paper(official: Table) -> None:
-    train = official.labels[official.rows("train")]
-    counts = {}
-    for name in ("fol", "ppl_08", "ppl_06", "ppl_04", "spl"):
-        found = statistics(corrupt(train, Setting.parse(name), 0))
-        counts[name] = (found["positives"], found["negatives"])
-    assert counts == {
-        "fol": (193_078, 5_060_122),
-        "ppl_08": (186_723, 0),
-        "ppl_06": (152_609, 0),
-        "ppl_04": (111_160, 0),
-        "spl": (65_665, 0),
-    }
 
 
 # (b) A small data set, all the way from an address to pixels

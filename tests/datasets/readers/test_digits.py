@@ -47,15 +47,6 @@ def test_images_and_labels_are_the_pinned_ones(source: Source) -> None:
     assert hashlib.sha256(labels).hexdigest() == "da23830984f4cafcd6d1a2787bb1db1e88acfd221ab04693b06da4ad29f0bd40"
 
 
-def test_a_second_reading_gives_the_same() -> None:
-    once, again = (digits.read(NOWHERE, NOWHERE, train_images=100, test_images=20) for _ in range(2))
-    rows = list(range(120))
-    assert again.table.images == once.table.images
-    assert again.table.split == once.table.split
-    assert np.array_equal(again.table.labels, once.table.labels)
-    assert _bytes(again, rows) == _bytes(once, rows) == _bytes(once, rows[::-1])[::-1]
-
-
 def test_an_image_does_not_depend_on_how_many_there_are(source: Source) -> None:
     few = digits.read(NOWHERE, NOWHERE, train_images=20, test_images=10)
     rows = [source.table.images.index(name) for name in few.table.images]
