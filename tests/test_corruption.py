@@ -25,7 +25,7 @@ settings = st.one_of(
 
 
 def expected_counts(labels: np.ndarray, setting: Setting) -> list[int]:
-    """The rules once more, image by image."""
+    """The rules of the settings, image by image."""
     counts = []
     for row in labels:
         k = int((row == PRESENT).sum())

@@ -61,7 +61,7 @@ def test_equals_scikit_learn_at_size(decimals: int) -> None:
 
 
 def definition(truth: np.ndarray, scores: np.ndarray) -> float:
-    """Of a class: each positive adds the precision among all images that score at least as high."""
+    """AP of a class: each positive contributes the precision among all images that score at least as high."""
     at_least = scores >= scores[truth][:, None]
     return float(np.mean(at_least[:, truth].sum(1) / at_least.sum(1)))
 

@@ -136,10 +136,10 @@ def shown(figure: Figure) -> list[Axes]:
 
 
 def place(axes: Axes) -> tuple[int, int, str]:
-    """(training row, class, what is said about its label) of a panel's title."""
-    name, said = axes.get_title().split("\n")
+    """(training row, class, state of the label) of a panel's title."""
+    name, label_state = axes.get_title().split("\n")
     image, _, of = name.partition(": ")
-    return int(image.removeprefix("images/").removesuffix(".jpg")), CLASSES.index(of), said
+    return int(image.removeprefix("images/").removesuffix(".jpg")), CLASSES.index(of), label_state
 
 
 @pytest.mark.parametrize("pseudo", [True, False])
@@ -152,7 +152,7 @@ def test_trajectories_are_the_recorded_ones(count: int, kind: str, pseudo: bool)
     places = [place(axes) for axes in panels]
     assert len(panels) == len({place[:2] for place in places}) == count
     state = {1: "present", -1: "absent", 0: "unknown"}
-    for axes, (row, column, said) in zip(panels, places, strict=True):
+    for axes, (row, column, label_state) in zip(panels, places, strict=True):
         t = recorded["rows"].tolist().index(row)
         prediction, *more = axes.lines
         assert list(prediction.get_xdata()) == [1, 2, 3, 4]
@@ -162,7 +162,10 @@ def test_trajectories_are_the_recorded_ones(count: int, kind: str, pseudo: bool)
             assert list(line.get_xdata()) == [0, 1, 2, 3, 4]
             assert np.array_equal(line.get_ydata(), recorded["pseudo_labels"][:, t, column])
             assert to_hex(line.get_color()) != to_hex(prediction.get_color())
-        assert said == f"{state[int(observed.labels[row, column])]}, in truth {state[int(truth.labels[row, column])]}"
+        assert (
+            label_state
+            == f"{state[int(observed.labels[row, column])]}, in truth {state[int(truth.labels[row, column])]}"
+        )
     # Where labels are unknown, these are shown; half of them, rounded up, are present in truth.
     assert {observed.labels[place[:2]] for place in places} <= ({0} if kind == "pol" else {1, -1})
     assert sum(truth.labels[place[:2]] == 1 for place in places) == (count + 1) // 2

@@ -1,4 +1,4 @@
-"""Annotations in COCO's form: what a few lines of Python would read, and all that is wrong said at once."""
+"""Annotations in COCO's format: results equal a plain Python parser's; one message reports all faults."""
 
 import json
 import mmap
@@ -40,7 +40,7 @@ def read(content: Json) -> Instances:
 
 
 def expected(content: Json, unlisted: int) -> tuple[list[str], list[list[int]]]:
-    """Names of the classes and labels, an annotation at a time."""
+    """Class names and labels by a plain loop over the annotations."""
     categories = sorted(content["categories"], key=lambda one: (isinstance(one["id"], str), one["id"]))
     has = {(one["image_id"], one["category_id"]) for one in content["annotations"]}
     labels = [[1 if (image["id"], one["id"]) in has else unlisted for one in categories] for image in content["images"]]
@@ -48,13 +48,13 @@ def expected(content: Json, unlisted: int) -> tuple[list[str], list[list[int]]]:
 
 
 def test_a_small_file() -> None:
-    found = read(small())
-    assert found.categories == ((2, "Hündin"), (13, "none"), (90, "cat"))
-    assert found.ids == [17, 3, 4]
-    assert found.files == ["Käse.jpg", "b/c.jpg", "d.jpg"]
-    assert found.labels(-1).tolist() == [[-1, -1, 1], [-1, -1, -1], [1, -1, 1]]
-    assert found.labels(0).tolist() == [[0, 0, 1], [0, 0, 0], [1, 0, 1]]
-    assert found.labels(0).dtype == np.int8
+    parsed = read(small())
+    assert parsed.categories == ((2, "Hündin"), (13, "none"), (90, "cat"))
+    assert parsed.ids == [17, 3, 4]
+    assert parsed.files == ["Käse.jpg", "b/c.jpg", "d.jpg"]
+    assert parsed.labels(-1).tolist() == [[-1, -1, 1], [-1, -1, -1], [1, -1, 1]]
+    assert parsed.labels(0).tolist() == [[0, 0, 1], [0, 0, 0], [1, 0, 1]]
+    assert parsed.labels(0).dtype == np.int8
 
 
 ids = st.integers(0, 2**70) | st.text(max_size=5)
@@ -74,13 +74,13 @@ def files(draw: st.DrawFn) -> Json:
 
 @given(files(), st.sampled_from([0, -1]), st.booleans())
 def test_any_file(content: Json, unlisted: int, ascii_only: bool) -> None:
-    found = parse(json.dumps(content, ensure_ascii=ascii_only).encode(), "a.json")
+    parsed = parse(json.dumps(content, ensure_ascii=ascii_only).encode(), "a.json")
     names, labels = expected(content, unlisted)
-    assert [name for _, name in found.categories] == names
-    assert found.labels(unlisted).tolist() == labels
-    assert found.ids == [image["id"] for image in content["images"]]
-    assert found.files == [image["file_name"] for image in content["images"]]
-    assert np.unique(found.rows).tolist() == [row for row, values in enumerate(labels) if 1 in values]
+    assert [name for _, name in parsed.categories] == names
+    assert parsed.labels(unlisted).tolist() == labels
+    assert parsed.ids == [image["id"] for image in content["images"]]
+    assert parsed.files == [image["file_name"] for image in content["images"]]
+    assert np.unique(parsed.rows).tolist() == [row for row, values in enumerate(labels) if 1 in values]
 
 
 def test_a_file_and_a_memory_map_and_a_byte_order_mark(tmp_path: Path) -> None:
@@ -89,9 +89,9 @@ def test_a_file_and_a_memory_map_and_a_byte_order_mark(tmp_path: Path) -> None:
     for mark in (b"", b"\xef\xbb\xbf"):
         path.write_bytes(mark + json.dumps(small(), ensure_ascii=False).encode())
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-            for found in (parse_file(path), parse(path.read_bytes(), "a.json"), parse(mapped, "a.json")):
-                assert found[:3] == wanted[:3]
-                assert np.array_equal(found.labels(0), wanted.labels(0))
+            for parsed in (parse_file(path), parse(path.read_bytes(), "a.json"), parse(mapped, "a.json")):
+                assert parsed[:3] == wanted[:3]
+                assert np.array_equal(parsed.labels(0), wanted.labels(0))
 
 
 def test_a_missing_or_empty_file(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_missing_or_empty_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "reason"),
     [
         ("", "Input data was truncated"),
         (json.dumps(small())[:-9], "Input data was truncated"),
@@ -119,13 +119,13 @@ def test_a_missing_or_empty_file(tmp_path: Path) -> None:
         (json.dumps(small(), ensure_ascii=False).encode("latin-1"), "'utf-8' codec can't decode byte 0xe4"),
     ],
 )
-def test_no_json(content: str | bytes, said: str) -> None:
+def test_no_json(content: str | bytes, reason: str) -> None:
     message = fault(content)
-    assert message.startswith(f"a.json is no JSON in UTF-8: {said}") and "\n" not in message
+    assert message.startswith(f"a.json is no JSON in UTF-8: {reason}") and "\n" not in message
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "reason"),
     [
         ("[]", "Expected `object`, got `array`"),
         ("[" * 100_000, "Expected `object`, got `array`"),
@@ -134,12 +134,12 @@ def test_no_json(content: str | bytes, said: str) -> None:
         ('{"images": {}}', "Expected `array`, got `object` - at `$.images`"),
     ],
 )
-def test_json_of_something_else(content: str, said: str) -> None:
-    assert fault(content) == f"a.json: not in COCO's form: {said}"
+def test_json_of_something_else(content: str, reason: str) -> None:
+    assert fault(content) == f"a.json: not in COCO's form: {reason}"
 
 
 @pytest.mark.parametrize(
-    ("part", "change", "said"),
+    ("part", "change", "reason"),
     [
         ("images", {"id": 1.5}, "Expected `int | str`, got `float` - at `$.images[1].id`"),
         ("images", {"file_name": 7}, "Expected `str`, got `int` - at `$.images[1].file_name`"),
@@ -148,11 +148,11 @@ def test_json_of_something_else(content: str, said: str) -> None:
         ("categories", {"name": ...}, "Object missing required field `name` - at `$.categories[1]`"),
     ],
 )
-def test_fields_that_are_wrong_or_missing(part: str, change: Json, said: str) -> None:
+def test_fields_that_are_wrong_or_missing(part: str, change: Json, reason: str) -> None:
     content = small()
     content[part][1].update(change)
     content[part][1] = {key: value for key, value in content[part][1].items() if value is not ...}
-    assert fault(content) == f"a.json: not in COCO's form: {said}"
+    assert fault(content) == f"a.json: not in COCO's form: {reason}"
 
 
 def test_all_faults_together() -> None:

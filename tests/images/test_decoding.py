@@ -1,4 +1,4 @@
-"""Whatever a file holds: the picture that Pillow gives, or one line that says what is wrong."""
+"""Any file gives Pillow's image or an error of one line."""
 
 import io
 import struct
@@ -22,7 +22,7 @@ ORIENTATION = 0x0112
 
 
 def picture(mode: str = "RGB", width: int = 31, height: int = 23) -> Image.Image:
-    """A smooth picture without any symmetry."""
+    """A smooth image without symmetry."""
     y, x = np.mgrid[:height, :width]
     pixels = np.stack([x * 255 // width, y * 255 // height, (x * y) % 256], axis=2).astype(np.uint8)
     return Image.fromarray(pixels).convert(mode)
@@ -222,7 +222,7 @@ def test_files_that_are_no_picture(kind: str) -> None:
 
 
 def test_no_other_program_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pillow reads a PDF or EPS file by Ghostscript: an image file must not be able to do that."""
+    """Pillow reads PDF and EPS files by Ghostscript, which no image file may start."""
     data = encoded(picture(), "EPS")
 
     def started(*_: object, **__: object) -> None:

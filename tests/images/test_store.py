@@ -1,4 +1,4 @@
-"""Both storages give the same pixels in the same order; encoded files are decoded ahead, by threads that end."""
+"""Both storages give the same pixels in the same order; threads decode encoded files ahead, and end."""
 
 import gc
 import io
@@ -26,7 +26,7 @@ RANDOM = np.random.RandomState(0)
 
 
 def file_of(row: int) -> bytes:
-    """Every image is another one, and some are turned."""
+    """The image file of a row, each different, some with an EXIF orientation."""
     pixels = np.random.RandomState(row).randint(0, 256, (9 + row % 5, 30 - row % 7, 3)).astype(np.uint8)
     exif = Image.Exif()
     exif[0x0112] = 1 + row % 8
@@ -65,9 +65,9 @@ def test_both_storages_have_the_same_pixels(prepared: Path) -> None:
     assert rows.size == encoded.size == S
     asked = [*batches(N, 7), np.array([3]), np.array([5, 5, 5, 0]), np.arange(N), np.array([], np.int64)]
     for _ in range(3):
-        found = list(encoded.stream(iter(asked)))
-        assert len(found) == len(asked) and list(encoded.stream([])) == list(rows.stream([])) == []
-        for batch, one, other in zip(asked, rows.stream(asked), found, strict=True):
+        decoded = list(encoded.stream(iter(asked)))
+        assert len(decoded) == len(asked) and list(encoded.stream([])) == list(rows.stream([])) == []
+        for batch, one, other in zip(asked, rows.stream(asked), decoded, strict=True):
             assert one.dtype == other.dtype == np.uint8
             assert one.shape == other.shape == (len(batch), S, S, 3)
             assert np.array_equal(one, other)
@@ -96,7 +96,7 @@ def decoders() -> list[threading.Thread]:
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Images are decoded by four threads; the list grows by one an image."""
+    """Four threads decode; the list grows by one for each image."""
     done: list[int] = []
     real = module.to_row
 
@@ -282,5 +282,5 @@ def test_rows_may_be_an_array() -> None:
     images: Images = RowImages(pixels)
     assert (len(images), images.size) == (5, 8)
     asked = [np.array([4, 0]), np.array([], np.int64), np.array([2])]
-    found = list(images.stream(iter(asked)))
-    assert all(np.array_equal(batch, pixels[rows]) for batch, rows in zip(found, asked, strict=True))
+    decoded = list(images.stream(iter(asked)))
+    assert all(np.array_equal(batch, pixels[rows]) for batch, rows in zip(decoded, asked, strict=True))

@@ -1,4 +1,4 @@
-"""A user's own files in COCO's form: splits, labels and images, and all that is wrong said at once."""
+"""A user's files in COCO's format: splits, labels and images; one message reports all faults."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ def instances(images: dict[Any, str], pairs: list[tuple[Any, Any]], categories: 
 
 
 def brought(root: Path, files: dict[str, Json], images: str = "images", mark: str = "") -> Path:
-    """A folder with these files and the pictures that they name, each of another grey."""
+    """A folder with these files and their images, each in a different grey."""
     for name, content in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(mark + json.dumps(content, ensure_ascii=False), "utf-8")
@@ -58,7 +58,7 @@ def test_one_file(tmp_path: Path, unlisted: str, value: int, mark: str) -> None:
 
 @pytest.mark.parametrize("validation", ["val", "validation"])
 def test_a_file_for_each_split(tmp_path: Path, validation: str) -> None:
-    """Ids may be used again in another file; the order of categories in a file means nothing."""
+    """Files may share ids and order their categories differently."""
     files = {
         "a/train.json": instances({1: "t/1.png", 2: "t/2.png"}, [(1, 7)]),
         "a/val.json": instances({1: "v/1.png"}, [(1, 3)], CATEGORIES[::-1]),
@@ -116,11 +116,11 @@ def test_a_fault_within_a_file_is_reported_with_its_name(tmp_path: Path) -> None
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
-    said = "FOLDER/images is missing; it is the folder of the images, or say which in images.options.images"
-    assert fault(tmp_path) == said
+    reason = "FOLDER/images is missing; it is the folder of the images, or say which in images.options.images"
+    assert fault(tmp_path) == reason
     brought(tmp_path, {"instances.json": SMALL})
-    said = "FOLDER/val.json is missing; it must be a file of annotations in COCO's form"
-    assert fault(tmp_path, annotations={"train": "instances.json", "val": "val.json"}) == said
+    reason = "FOLDER/val.json is missing; it must be a file of annotations in COCO's form"
+    assert fault(tmp_path, annotations={"train": "instances.json", "val": "val.json"}) == reason
 
 
 def test_all_faults_of_images_with_their_ids(tmp_path: Path) -> None:
@@ -149,14 +149,14 @@ def test_an_image_in_two_splits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("categories", "said"),
+    ("categories", "reason"),
     [
         ([*CATEGORIES, {"id": 8, "name": "cow"}], "has the category 'cow' (id 8), unlike"),
         (CATEGORIES[:1], "lacks the category 'Käse' (id 3) of"),
         ([CATEGORIES[0], {"id": 4, "name": "Käse"}], "has the category 'Käse' (id 4), unlike"),
     ],
 )
-def test_files_with_other_categories(tmp_path: Path, categories: list[Json], said: str) -> None:
+def test_files_with_other_categories(tmp_path: Path, categories: list[Json], reason: str) -> None:
     brought(tmp_path, {"train.json": SMALL, "val.json": instances({1: "v.png"}, [], categories)})
     message = fault(tmp_path, annotations={"train": "train.json", "val": "val.json"})
-    assert message == f"FOLDER/val.json: {said} FOLDER/train.json; they must have the same"
+    assert message == f"FOLDER/val.json: {reason} FOLDER/train.json; they must have the same"

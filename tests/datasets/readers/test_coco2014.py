@@ -1,4 +1,4 @@
-"""COCO 2014: the official labels give the published counts; archives in the official layout are read as they stand."""
+"""COCO 2014: the official labels give the published counts; archives in the official layout are read in place."""
 
 import io
 import json
@@ -136,7 +136,7 @@ def test_a_small_table(archives: Path) -> None:
 
 
 def rewrite(path: Path, change: Callable[[str, bytes], bytes | None]) -> None:
-    """Write a zip anew, with other contents or without some."""
+    """Rewrite a zip with changed or removed members."""
     with zipfile.ZipFile(path) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(path, "w") as archive:
@@ -153,7 +153,7 @@ def test_no_archive(archives: Path, name: str) -> None:
 
 
 def test_photographs_that_are_missing(archives: Path) -> None:
-    """All that have labels are needed, and no others."""
+    """Only photographs with labels are needed."""
     gone = [9 + 37 * i**2 for i in (2, 3, 4, 13)]  # the 4th and the 14th have no annotation
     rewrite(archives / "train2014.zip", lambda name, content: None if int(name[-16:-4]) in gone else content)
     first = "train2014/COCO_train2014_000000000157.jpg"
@@ -166,15 +166,15 @@ def test_annotations_that_are_missing_or_wrong(archives: Path) -> None:
     rewrite(path, lambda name, content: content if "train" in name else content.replace(b'"class 90"', b'"class 91"'))
     assert fault(archives) == f"{PATHS['val2014']} has other categories than {PATHS['train2014']}"
     rewrite(path, lambda name, content: content if "train" in name else b"{}")
-    said = "Object missing required field `images`"
-    assert fault(archives) == f"{PATHS['val2014']}: not in COCO's form: {said}"
+    reason = "Object missing required field `images`"
+    assert fault(archives) == f"{PATHS['val2014']}: not in COCO's form: {reason}"
     rewrite(path, lambda name, content: content if "train" in name else None)
     assert fault(archives) == f"FOLDER/{path.name}: {PATHS['val2014']} is missing"
     assert content
 
 
 def test_one_large_file_at_a_time(archives: Path) -> None:
-    """The content of a file is let go before the next is asked for."""
+    """The content of a file is freed before the next one is read."""
 
     class Content(bytes):
         alive = 0

@@ -1,4 +1,4 @@
-"""The digits data set: the same on every machine, what it promises about its labels, and no scan in both pools."""
+"""The digits data set: the same on every machine, with correct labels, and no scan in both pools."""
 
 import hashlib
 import io
@@ -25,7 +25,7 @@ def source() -> Source:
 
 
 def picture(source: Source, row: int) -> Image.Image:
-    """The picture as it is in its file, which keeps its pixels to the bit."""
+    """The decoded image file, which is lossless."""
     return Image.open(io.BytesIO(source.read(row)))
 
 
@@ -84,7 +84,7 @@ def test_labels_are_the_digits_drawn(source: Source, scans: list[set[int]]) -> N
 
 
 def test_a_digit_is_painted_from_its_scan(source: Source) -> None:
-    """Inside its box, an image goes with the scan it is said to show."""
+    """Inside a digit's box, the image correlates with its scan."""
     values = load_digits().images
     likeness = []
     for row in range(300):

@@ -1,4 +1,4 @@
-"""A user's own folder: what it may look like, and all that is wrong with it said at once."""
+"""A user's folder with a table: accepted variants; one message reports all faults."""
 
 import csv
 import os
@@ -20,7 +20,7 @@ read, fault, faults = READER.read, READER.fault, READER.faults
 
 
 def brought(root: Path, labels: str | bytes, images: str = "a b c d e") -> Path:
-    """A folder with this labels.csv and small pictures of these names, each of another grey."""
+    """A folder with this labels.csv and small images with these names, each in a different grey."""
     (root / "images").mkdir()
     for grey, name in enumerate(images.split()):
         Image.new("RGB", (4, 3), (grey, grey, grey)).save(root / f"images/{name}.png")
@@ -115,11 +115,11 @@ def test_as_spreadsheets_save_it(tmp_path: Path, delimiter: str, end: str, mark:
 def test_the_meaning_of_0_and_minus_1_is_asked_for(tmp_path: Path) -> None:
     labels = "image,cat,dog\nimages/a.png,1,0\nimages/b.png,,-1\nimages/c.png,-1,1\n"
     root = brought(tmp_path, labels)
-    said = (
+    reason = (
         "FOLDER/labels.csv: faults: 1\nrow 3: class 'dog': there are -1 cells, so say what 0 and -1 mean: "
         "images.options.zero and images.options.minus_one of dataset.yaml, each absent or unknown"
     )
-    assert fault(root) == fault(root, zero="unknown") == fault(root, minus_one="absent") == said
+    assert fault(root) == fault(root, zero="unknown") == fault(root, minus_one="absent") == reason
     assert read(root, zero="unknown", minus_one="absent").table.labels.tolist() == [[1, 0], [0, -1], [-1, 1]]
     assert read(root, zero="absent", minus_one="unknown").table.labels.tolist() == [[1, -1], [0, 0], [0, 1]]
     everything = {"zero": "unknown", "minus_one": "unknown", "blank": "absent"}
@@ -183,7 +183,7 @@ def table_of(*images: str) -> str:
 
 
 def test_links(tmp_path: Path) -> None:
-    """Out of the folder they are refused, for DVC would not see a change; into DVC's own cache it makes them itself."""
+    """Links out of the folder are refused, for DVC would not see a change; links into DVC's cache are DVC's."""
     root = tmp_path / "mine"
     root.mkdir()
     brought(root, table_of("images/out.png", "images/circle.png", "images/a.png", "images/same.png"))
@@ -227,7 +227,7 @@ def test_a_folder_is_listed_once_however_many_are_missing(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"),
+    ("labels", "reason"),
     [
         ("", "the first row must name the columns image, ..., not ''"),
         ("\n", "the first row must name the columns image, ..., not ''"),
@@ -236,8 +236,8 @@ def test_a_folder_is_listed_once_however_many_are_missing(tmp_path: Path, monkey
         ("file,cat\nimages/a.png,1\n", "the first row must name the columns image, ..., not 'file,cat'"),
     ],
 )
-def test_other_columns(tmp_path: Path, labels: str, said: str) -> None:
-    assert fault(brought(tmp_path, labels)) == f"FOLDER/labels.csv: {said}"
+def test_other_columns(tmp_path: Path, labels: str, reason: str) -> None:
+    assert fault(brought(tmp_path, labels)) == f"FOLDER/labels.csv: {reason}"
 
 
 def test_no_file_and_another_encoding(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A table of label lists: what it may look like, that nothing is guessed, and that all faults are said at once."""
+"""A table of label lists: accepted variants, no guesses; one message reports all faults."""
 
 import csv
 import tracemalloc
@@ -18,7 +18,7 @@ read, fault, faults = READER.read, READER.fault, READER.faults
 
 
 def brought(folder: Path, labels: str | bytes, images: str = "a b c d e") -> Path:
-    """A folder with this labels.csv and files of these names, which only have to be there."""
+    """A folder with this labels.csv and placeholder files with these names."""
     for name in images.split():
         (folder / f"{name}.jpg").write_bytes(name.encode())
     (folder / "labels.csv").write_bytes(labels.encode() if isinstance(labels, str) else labels)
@@ -177,14 +177,14 @@ def test_the_matrix_is_filled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     n, width = 400, 9605
     rows = "".join(f"{i:04}.jpg,c{i % width};c{(i * 7 + 1) % width}\n" for i in range(n))
     folder = brought(tmp_path, f"image,labels\n{rows}")
-    monkeypatch.setattr(lists, "source", lambda given, upright: given)  # of the reader's own work alone
+    monkeypatch.setattr(lists, "source", lambda raw, upright: raw)  # of the reader's own work alone
     classes = [f"c{i}" for i in range(width)]
     tracemalloc.start()
     try:
-        given: Any = read(folder, classes=classes)
+        raw: Any = read(folder, classes=classes)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert given.labels.shape == (n, width) and given.labels.dtype == np.int8
-    assert (given.labels == 1).sum() == 2 * n
+    assert raw.labels.shape == (n, width) and raw.labels.dtype == np.int8
+    assert (raw.labels == 1).sum() == 2 * n
     assert peak < 2 * n * width

@@ -1,4 +1,4 @@
-"""NUS-WIDE: both forms of the label lists give the same, and all that is wrong with them is said at once."""
+"""NUS-WIDE: both forms of the label lists give the same table; one message reports all faults."""
 
 import csv
 from collections.abc import Callable
@@ -22,7 +22,7 @@ Rows = list[tuple[str, list[str], str]]  # path below images/, names of the pres
 
 
 def pictures(folder: Path, rows: Rows) -> None:
-    """Files that only have to be there."""
+    """Placeholder image files."""
     for path, _, _ in rows:
         file = folder / "images" / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -229,8 +229,8 @@ def test_both_forms_brought(tmp_path: Path) -> None:
 
 def test_options(tmp_path: Path) -> None:
     brought(tmp_path, "csv")
-    said = "images.options.images: '../voc2012' is not allowed; must be a path below FOLDER"
-    assert fault(tmp_path, images="../voc2012") == said
+    reason = "images.options.images: '../voc2012' is not allowed; must be a path below FOLDER"
+    assert fault(tmp_path, images="../voc2012") == reason
     assert fault(tmp_path, labels="xml") == "images.options.labels: 'xml' is not allowed; must be 'csv' or 'npy'"
 
 

@@ -1,4 +1,4 @@
-"""Pascal VOC 2012: the official lists give the published counts; a tar in the official layout is read as it stands."""
+"""Pascal VOC 2012: the official lists give the published counts; a tar in the official layout is read in place."""
 
 import io
 import re
@@ -34,7 +34,7 @@ def prepared(folder: Path) -> np.ndarray:
 
 
 def pairs(text: str, value: str) -> set[str]:
-    """Ids to which a list gives this value."""
+    """The ids with this value in a list."""
     return set(re.findall(rf"^(\S+)[ ]+{value}[ ]*\r?$", text, re.MULTILINE))
 
 
@@ -121,7 +121,7 @@ def jpeg(grey: int) -> bytes:
 
 
 def cell(image: str, name: str) -> str:
-    """1, 0 and -1 in turn, another turn for each class."""
+    """1, 0 or -1, in a different order for each class."""
     return ("1", "0", "-1", "-1")[(int(image[-2:]) + voc2012.CLASSES.index(name)) % 4]
 
 
@@ -157,8 +157,8 @@ def test_photographs_that_are_missing(tmp_path: Path) -> None:
     for image in (TRAIN[3], TEST[0], TEST[1]):
         del files[f"{PHOTOGRAPHS}/{image}.jpg"]
     write_tar(tmp_path / voc2012.ARCHIVE, files)
-    said = f"3 photographs are missing, the first is {PHOTOGRAPHS}/{TRAIN[3]}.jpg"
-    assert VOC.fault(tmp_path) == f"FOLDER/{voc2012.ARCHIVE}: {said}"
+    reason = f"3 photographs are missing, the first is {PHOTOGRAPHS}/{TRAIN[3]}.jpg"
+    assert VOC.fault(tmp_path) == f"FOLDER/{voc2012.ARCHIVE}: {reason}"
 
 
 FORM, OTHER = "not an image id and 1, 0 or -1", "is not in the lists of all classes"

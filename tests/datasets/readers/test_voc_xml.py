@@ -1,4 +1,4 @@
-"""Images with an XML file each: what they may look like, that nothing is guessed, that all faults are said at once."""
+"""Images with an XML file each: accepted variants, no guesses; one reason reports all faults."""
 
 import sys
 from pathlib import Path
@@ -38,7 +38,7 @@ FILES: dict[str, Objects] = {
 
 
 def brought(folder: Path, files: dict[str, Objects] = FILES, **lists: str) -> Path:
-    """A folder with these XML files, an image for each that only has to be there, and lists of the splits."""
+    """A folder with these XML files, a placeholder image for each, and lists of the splits."""
     for name in ("Annotations", "JPEGImages"):
         (folder / name).mkdir()
     for stem, objects in files.items():
