@@ -66,9 +66,8 @@ class _Names:
     def __init__(self, classes: list[str] | None) -> None:
         self.fixed = classes
         self.numbers = {name: number for number, name in enumerate(dict.fromkeys(classes or []))}
-        self.listed = {
-            state: (array("q"), array("q")) for state in STATES
-        }  # rows, numbers; arrays, for millions of labels
+        # Rows and numbers; arrays, for there may be millions.
+        self.listed = {state: (array("q"), array("q")) for state in STATES}
 
     def add(self, row: int, state: str, names: list[str]) -> list[str]:
         """Add the names listed for a row; returns the faults."""
