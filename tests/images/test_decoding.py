@@ -108,13 +108,6 @@ def test_all_kinds_are_what_pillow_gives(kind: str) -> None:
     assert np.array_equal(row, np.asarray(expected.resize((8, 8), Image.Resampling.BILINEAR)))
 
 
-def test_a_row_is_written_where_it_is_wanted() -> None:
-    rows = np.full((3, 8, 8, 3), 77, np.uint8)
-    assert to_row(KINDS["jpeg"], 8, out=rows[1]) is not None
-    assert np.array_equal(rows[1], to_row(KINDS["jpeg"], 8))
-    assert (rows[[0, 2]] == 77).all()
-
-
 @pytest.mark.parametrize(
     ("image", "color"),
     [

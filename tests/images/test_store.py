@@ -177,16 +177,6 @@ def test_a_damaged_file_is_said_at_its_batch(folder: Path, counted: list[int]) -
     assert np.array_equal(next(images.stream([np.array([16, 18])])).shape, (2, S, S, 3))
 
 
-def test_an_error_of_the_batches_reaches_the_consumer(folder: Path, counted: list[int]) -> None:
-    def generator() -> Iterator[np.ndarray]:
-        yield from batches(N, 4)
-        raise KeyError("no more")
-
-    stream = open_images(folder).stream(generator())
-    with pytest.raises(KeyError, match="no more"):
-        list(stream)
-
-
 @pytest.mark.parametrize("row", [-1, N, 10**6])
 def test_a_row_that_there_is_not(folder: Path, counted: list[int], row: int) -> None:
     with pytest.raises(IndexError) as error:
