@@ -62,7 +62,8 @@ def test_equals_scikit_learn_at_size(decimals: int) -> None:
 
 def definition(truth: np.ndarray, scores: np.ndarray) -> float:
     """AP of a class: each positive contributes the precision among all images that score at least as high."""
-    at_least = scores >= scores[truth][:, None]
+    # From the lowest positive to the highest: the order of a sum changes its last bits, so both must have the same.
+    at_least = scores >= np.sort(scores[truth])[:, None]
     return float(np.mean(at_least[:, truth].sum(1) / at_least.sum(1)))
 
 
