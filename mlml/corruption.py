@@ -1,4 +1,4 @@
-"""Discarding labels: from full labels to the observed labels of a setting."""
+"""Discards labels: from full labels to the observed labels of a setting."""
 
 from typing import Annotated
 
@@ -24,14 +24,13 @@ class CorruptParams(Section):
 def corrupt(labels: lb.Labels, setting: Setting, seed: int) -> lb.Labels:
     """Draw the observed labels of `setting`.
 
-    Of an image with L labels, k of them present, there remain observed, drawn without replacement with equal
-    chances:
+    Of an image with L labels, k of them present, these stay observed, drawn uniformly without replacement:
 
     - fol: all;
     - pol: exactly round(rate * L), whatever their value;
     - ppl: min(k, floor(rate * k) + 1) of the present ones;
     - spl: min(k, 1) of the present ones;
-    - as_is: what was observed already; the labels may be partial.
+    - as_is: those that were observed before; the labels may be partial.
 
     The counts reproduce the totals of the paper's Table II. The draw depends on the labels' shape and the
     seed alone and is the same on every machine; with one seed, the labels observed at a lower rate are
@@ -42,8 +41,8 @@ def corrupt(labels: lb.Labels, setting: Setting, seed: int) -> lb.Labels:
         seed: not negative.
 
     Returns:
-        int8 [n, L] of PRESENT, ABSENT, UNKNOWN; observed labels are as they were. Where
-        nothing is discarded it is `labels` itself.
+        int8 [n, L] of PRESENT, ABSENT, UNKNOWN; observed labels keep their value. `labels` itself if nothing is
+        discarded.
 
     Raises:
         ValueError: `labels` is no complete label matrix.
@@ -66,7 +65,7 @@ def corrupt(labels: lb.Labels, setting: Setting, seed: int) -> lb.Labels:
 
 
 def _counts(candidates: npt.NDArray[np.int64], setting: Setting) -> npt.NDArray[np.int64]:
-    """How many of each image's candidates stay observed, int64 [n]."""
+    """The number of each image's candidates that stay observed, int64 [n]."""
     if setting.rate is None:
         return np.minimum(candidates, 1)
     # Exact arithmetic on the few distinct counts: in binary fractions 0.6 * 5 is below 3.
@@ -80,9 +79,9 @@ def _counts(candidates: npt.NDArray[np.int64], setting: Setting) -> npt.NDArray[
 def _draw(
     candidates: npt.NDArray[np.bool_], counts: npt.NDArray[np.int64], stream: np.random.PCG64
 ) -> npt.NDArray[np.bool_]:
-    """In each row, counts[row] of the candidates, all sets of that size equally likely; bool [n, L]."""
+    """Draw counts[row] candidates of each row, all sets of that size equally likely; bool [n, L]."""
     n, width = candidates.shape
-    # The column number in the low bits makes the keys of a row distinct, so that a rank is never shared.
+    # The column number in the low bits makes the keys of a row distinct.
     low = np.uint64((1 << max(1, (width - 1).bit_length())) - 1)
     keys = stream.random_raw(n * width).reshape(n, width) & ~low | np.arange(width, dtype=np.uint64)
     last = np.iinfo(np.uint64).max
@@ -93,10 +92,10 @@ def _draw(
 
 
 def check_observed(observed: lb.Labels, setting: Setting) -> lb.Labels:
-    """Return `observed` if there is something to learn from.
+    """Return `observed` if it holds a label.
 
     Raises:
-        ValueError: `setting` left no label, as a low rate of few labels does.
+        ValueError: `setting` left no label, as a low rate of few classes does.
     """
     if not observed.any():
         raise ValueError(f"setting: {setting} observes none of the {observed.shape[1]} labels of any image")

@@ -1,4 +1,4 @@
-"""From scores to the numbers that are compared."""
+"""Evaluation metrics of test scores."""
 
 import numpy as np
 import pandas as pd
@@ -13,13 +13,12 @@ def evaluate(classes: tuple[str, ...], labels: lb.Labels, scores: np.ndarray) ->
     """Mean and per-class average precision, in percent.
 
     Args:
-        labels: int8 [n, L]; an unknown one counts in no AP.
+        labels: int8 [n, L]; unknown labels count in no AP.
         scores: float32 [n, L].
 
     Returns:
-        mAP, number of images, of classes and of classes without positives (left out of the mean), and the share of
-        the labels that are known;
-        and a table with the columns class, AP (NaN without positives) and positives.
+        A summary: mAP, the numbers of images, of classes and of classes without positives (left out of the mean), and
+        the share of known labels. A table with the columns class, AP (NaN without positives) and positives.
 
     Raises:
         ValueError: no class has a positive.

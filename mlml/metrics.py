@@ -11,16 +11,16 @@ _BUCKETS = 1 << 16
 def average_precision(truth: Truth, scores: Scores, known: Truth | None = None) -> npt.NDArray[np.float64]:
     """Non-interpolated average precision of each class: AP = sum_k (R_k - R_{k-1}) P_k over the distinct scores.
 
-    Equal to ``sklearn.metrics.average_precision_score`` a class, tied scores included: each positive adds the
+    Equals ``sklearn.metrics.average_precision_score`` for each class, ties included: each positive contributes the
     precision among all images that score at least as high.
 
     Args:
         truth: bool [n, L].
-        scores: float [n, L], higher = more likely present; infinities are scores as others are.
-        known: bool [n, L], which labels are known; a class's AP is over the images whose label is. None: all.
+        scores: float [n, L], higher = more likely present; may be infinite.
+        known: bool [n, L], mask of the known labels; a class's AP is over the images whose label is known. None: all.
 
     Returns:
-        float64 [L] in 0..1; NaN for a class without positives, whose AP is not defined.
+        float64 [L] in 0..1; NaN for a class without positives, whose AP is undefined.
 
     Raises:
         ValueError: shapes or dtypes that do not fit, or a score that is NaN.
@@ -32,12 +32,12 @@ def average_precision(truth: Truth, scores: Scores, known: Truth | None = None) 
     if np.isnan(scores).any():
         raise ValueError(f"{np.isnan(scores).sum()} of the scores are NaN")
     per_class = np.full(truth.shape[1], np.nan)
-    for column, (own, values) in enumerate(zip(truth.T, scores.T, strict=True)):
+    for column, (labels, values) in enumerate(zip(truth.T, scores.T, strict=True)):
         if known is None:
-            per_class[column] = _of_class(own, values)
+            per_class[column] = _class_ap(labels, values)
         else:
             rows = np.flatnonzero(known[:, column])
-            per_class[column] = _of_class(own[rows], values[rows])
+            per_class[column] = _class_ap(labels[rows], values[rows])
     return per_class
 
 
@@ -51,7 +51,7 @@ def mean_average_precision(truth: Truth, scores: Scores, known: Truth | None = N
 
 
 def mean(per_class: npt.NDArray[np.float64]) -> float:
-    """Mean of what `average_precision` returns; a class without positives is left out.
+    """Mean of the values of `average_precision`; classes without positives are left out.
 
     Raises:
         ValueError: no class has a positive.
@@ -61,35 +61,35 @@ def mean(per_class: npt.NDArray[np.float64]) -> float:
     return float(np.nanmean(per_class))
 
 
-def _of_class(truth: Truth, scores: Scores) -> float:
+def _class_ap(truth: Truth, scores: Scores) -> float:
     """Average precision of one class; both [n].
 
-    Each positive adds (positives that score at least as high) / (images that score at least as high). To count the
-    latter, the images go by their scores into buckets. Only those in the bucket of a positive need be sorted by score:
-    the others score higher or lower than a positive as their bucket is above or below its own.
+    Each positive contributes (positives that score at least as high) / (images that score at least as high). To count
+    the latter, images are sorted into buckets by score. Only images that share a bucket with a positive are compared
+    by score; for the others, comparing buckets is enough.
     """
     where = np.flatnonzero(truth)
     if len(where) == 0:
         return np.nan
-    scores = scores.astype(np.promote_types(scores.dtype, np.float32))  # the arithmetic of buckets overflows in float16
+    scores = scores.astype(np.promote_types(scores.dtype, np.float32))  # computing buckets overflows in float16
     buckets = _buckets(scores)
-    positives, theirs = np.sort(scores[where]), np.sort(buckets[where])
-    marked = np.zeros(_BUCKETS, bool)
-    marked[theirs] = True
-    near = marked.take(buckets)
-    others = np.sort(buckets[~near], kind="stable")  # a radix sort, at 16 bits, faster than any of 32
-    retrieved = _at_least(np.sort(scores[near]), positives) + _at_least(others, theirs)
+    positives, positive_buckets = np.sort(scores[where]), np.sort(buckets[where])
+    shared = np.zeros(_BUCKETS, bool)
+    shared[positive_buckets] = True
+    near = shared.take(buckets)
+    others = np.sort(buckets[~near], kind="stable")  # a radix sort at 16 bits
+    retrieved = _at_least(np.sort(scores[near]), positives) + _at_least(others, positive_buckets)
     return float(np.mean(_at_least(positives, positives) / retrieved))
 
 
 def _buckets(scores: Scores) -> npt.NDArray[np.uint16]:
-    """A number for each score, never smaller for a higher score: evenly spaced over their range. All [n], n > 0."""
+    """The bucket of each score: evenly spaced over their range, never lower for a higher score. All [n], n > 0."""
     finite = np.clip(scores, -1e30, 1e30)
     low, high = float(finite.min()), float(finite.max())
-    scale = (_BUCKETS - 100) / max(high - low, 1e-30)  # less 100: whichever way it is rounded
+    scale = (_BUCKETS - 100) / max(high - low, 1e-30)  # less 100: a margin for rounding
     return ((finite - low) * scale).astype(np.uint16)
 
 
 def _at_least(ordered: npt.NDArray[np.generic], values: npt.NDArray[np.generic]) -> npt.NDArray[np.intp]:
-    """How many of `ordered`, ascending, are at least as high, for each of `values`."""
+    """For each of `values`, how many of `ordered`, ascending, are at least as high."""
     return len(ordered) - np.searchsorted(ordered, values)

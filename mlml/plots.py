@@ -1,4 +1,4 @@
-"""The figures: tables in, pictures out."""
+"""The figures."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,18 +17,18 @@ from mlml.core.params import Section
 from mlml.labels.table import Table
 
 mpl.use("agg")
-mpl.rcParams["text.parse_math"] = False  # names of classes and images may hold any sign, $ too
+mpl.rcParams["text.parse_math"] = False  # names of classes and images may hold any character, also $
 
-BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#bbbbbb"  # told apart by colour-blind readers too (Okabe and Ito)
+BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#bbbbbb"  # distinct for colour-blind readers, too (Okabe and Ito)
 
 
 class PlotParams(Section):
     """Section ``plot`` of params.yaml.
 
     Attributes:
-        seed: which training labels `trajectories` shows.
-        trajectories: how many.
-        format: of the files.
+        seed: draws the training labels that `trajectories` shows.
+        trajectories: number of these labels.
+        format: file format.
         dpi: pixels an inch, for png.
     """
 
@@ -39,7 +39,7 @@ class PlotParams(Section):
 
 
 def average_precision(per_class: pd.DataFrame, mean: float) -> Figure:
-    """Bars of each class's AP, the best on top.
+    """Bar chart of each class's AP, best on top.
 
     Args:
         per_class: columns "class" and "AP" (percent; NaN where a class has no positive).
@@ -55,7 +55,7 @@ def average_precision(per_class: pd.DataFrame, mean: float) -> Figure:
 
 
 def learning_curve(history: pd.DataFrame, best: int) -> Figure:
-    """Training loss and validation mAP by epoch; `best` is the epoch whose weights were kept."""
+    """Training loss and validation mAP by epoch; `best` is the epoch with the best validation mAP."""
     figure, axes = _new()
     axes.plot(history["epoch"], history["loss"], color=GREY, marker=".")
     axes.set(xlabel="epoch", ylabel="training loss (grey)")
@@ -69,7 +69,7 @@ def learning_curve(history: pd.DataFrame, best: int) -> Figure:
 
 
 def label_statistics(observed: Table) -> Figure:
-    """Bars of the observed positives, observed negatives and unknown labels of each class."""
+    """Bar chart of the observed positives, observed negatives and unknown labels of each class."""
     figure, axes = _new(height=1.2 + 0.24 * len(observed.classes))
     left = np.zeros(len(observed.classes))
     for value, name, color in (
@@ -87,15 +87,15 @@ def label_statistics(observed: Table) -> Figure:
 
 
 def trajectories(recorded: dict[str, np.ndarray], observed: Table, truth: Table, count: int, seed: int) -> Figure:
-    """Predictions and pseudo labels of a few labels of training images by epoch (paper, Fig. 2).
+    """Predictions and pseudo labels of a few training labels by epoch (paper, Fig. 2).
 
-    Unknown labels are shown where there are any; half of them present in truth, as far as there are such.
+    Shows unknown labels where there are any, half of them present in truth as far as possible.
 
     Args:
-        recorded: what `mlml.training.trajectories.Recorder.save` wrote.
+        recorded: the arrays that `mlml.training.trajectories.Recorder.save` wrote.
         observed, truth: tables of the training images.
         count: number of labels to show.
-        seed: which ones.
+        seed: draws these labels.
     """
     rows, predictions, pseudo = (recorded[key] for key in ("rows", "predictions", "pseudo_labels"))
     chosen = _choose(observed.labels[rows], truth.labels[rows], count, np.random.RandomState(seed))
@@ -121,7 +121,7 @@ def trajectories(recorded: dict[str, np.ndarray], observed: Table, truth: Table,
 
 
 def _choose(observed: lb.Labels, truth: lb.Labels, count: int, random: np.random.RandomState) -> list[tuple[int, int]]:
-    """`count` places of int8 [t, L], those of unknown labels first, present and absent ones in turn."""
+    """Draw `count` places of int8 [t, L], unknown labels if there are any, half of them present in truth."""
     order = random.permutation(observed.size)
     place = [(int(i // observed.shape[1]), int(i % observed.shape[1])) for i in order]
     unknown = [p for p in place if observed[p] == lb.UNKNOWN] or place
@@ -131,7 +131,7 @@ def _choose(observed: lb.Labels, truth: lb.Labels, count: int, random: np.random
 
 
 def save(figure: Figure, path: Path, dpi: int) -> None:
-    """Write the figure; the format is the path's suffix. The same figure gives the same bytes."""
+    """Write the figure in the format of the path's suffix. Equal figures give equal bytes."""
     metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix)
     with mpl.rc_context({"svg.hashsalt": "mlml"}), atomic_write(path) as part:
         figure.savefig(part, dpi=dpi, metadata=metadata)

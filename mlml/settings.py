@@ -10,21 +10,21 @@ _HELP = "a setting is fol, spl, as_is, pol_D or ppl_D, D the fraction without it
 
 @dataclass(frozen=True)
 class Setting:
-    """A rule that says which labels of a training image are observed (paper, Sec. III-B).
+    """A rule for which labels of a training image are observed (paper, Sec. III-B).
 
     ==========  =============================================================================
     ``fol``     fully observed labels: all of them
     ``pol_D``   partially observed labels: a share of all labels, present or absent
     ``ppl_D``   partially observed positive labels: a share of the present ones, nothing else
     ``spl``     single positive label: one of the present ones, nothing else
-    ``as_is``   whatever labels the data set came with, which may be partial already
+    ``as_is``   the labels that the data set came with, which may be partial
     ==========  =============================================================================
 
     Attributes:
         kind: "fol", "pol", "ppl", "spl" or "as_is".
-        rate: the fraction D stands for, 0 < rate < 1; None for those without one. Exact, so that 0.6 of 5 is 3.
+        rate: the fraction that D stands for, 0 < rate < 1, exact so that 0.6 of 5 is 3; None: the rule has none.
 
-    ``Setting.parse`` and ``str`` are inverse to each other.
+    ``Setting.parse`` and ``str`` are inverses.
     """
 
     kind: str
@@ -34,23 +34,21 @@ class Setting:
         if self.kind in _PLAIN:
             valid = self.rate is None
         else:
-            # The name of a setting is a decimal: a rate such as 1/3 has none.
-            decimal = self.rate is not None and re.fullmatch(r"[25]*", _prime_factors(self.rate.denominator))
-            valid = self.kind in _RATES and bool(decimal) and 0 < Fraction(self.rate or 0) < 1
+            valid = self.kind in _RATES and self.rate is not None and 0 < self.rate < 1 and _is_decimal(self.rate)
         if not valid:
             raise ValueError(f"no setting {self.kind!r} with rate {self.rate}: {_HELP}")
 
     @property
     def sampled(self) -> bool | None:
-        """Whether the observed labels are a sample of all labels; None: as somebody made them."""
+        """Whether the observed labels are a sample of all labels; None: unknown, for as_is."""
         return None if self.kind == "as_is" else self.kind in ("fol", "pol")
 
     @classmethod
     def parse(cls, text: str) -> "Setting":
-        """The setting of this name.
+        """The setting with this name.
 
         Raises:
-            ValueError: no such setting; the message says how settings are written.
+            ValueError: no such setting; the message explains the names.
         """
         match = re.fullmatch(r"(fol|spl|as_is)|(pol|ppl)_(0[0-9]*[1-9]0*)", str(text))
         if not match:
@@ -67,11 +65,6 @@ class Setting:
         return f"{self.kind}_{int(self.rate * 10**places):0{places + 1}d}"
 
 
-def _prime_factors(number: int) -> str:
-    """The factors 2 and 5 of `number` as digits, and what remains, if anything, as "x"."""
-    found = ""
-    for factor in (2, 5):
-        while number % factor == 0:
-            number //= factor
-            found += str(factor)
-    return found if number == 1 else found + "x"
+def _is_decimal(rate: Fraction) -> bool:
+    """Whether `rate` has finitely many decimal places, unlike 1/3: a setting is named after them."""
+    return bool(10 ** rate.denominator.bit_length() % rate.denominator == 0)

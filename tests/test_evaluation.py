@@ -60,14 +60,3 @@ def test_an_unknown_label_counts_in_no_average_precision() -> None:
     assert table["AP"].tolist() == [83.3333, 50]
     assert table["positives"].tolist() == [2, 1]
     assert (summary["images"], summary["known_share"]) == (4, 0.625)
-
-
-def test_no_positive_at_all_and_scores_that_are_no_numbers() -> None:
-    labels = np.full((3, 2), -1, np.int8)
-    with pytest.raises(ValueError, match="no class has a positive"):
-        evaluate(("a", "b"), labels, np.zeros((3, 2), np.float32))
-    labels[0] = 1
-    with pytest.raises(ValueError, match="1 of the scores are NaN"):
-        evaluate(("a", "b"), labels, np.array([[0, 1], [np.nan, 2], [3, 4]], np.float32))
-    with pytest.raises(ValueError, match=r"truth must be bool \[n, L\] like scores"):
-        evaluate(("a", "b"), labels, np.zeros((2, 2), np.float32))

@@ -1,4 +1,4 @@
-"""Data sets: what a data set's file says about its images, and the reader that it names."""
+"""Data sets: the section on images in dataset.yaml, and the reader that it names."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,14 +16,14 @@ __all__ = ["Layout", "Source", "names", "read"]
 
 
 class Layout(Section):
-    """Section ``images`` of a data set's file.
+    """Section ``images`` of dataset.yaml.
 
     Attributes:
         reader: one of `names()`.
         image_size: edge S of the prepared images in pixels.
-        storage: how the prepared images are kept: "rows", decoded, or "encoded", as they came, for sets that don't fit
+        storage: how prepared images are kept: "rows", decoded, or "encoded", unchanged, for data sets that do not fit
             the disk decoded.
-        options: the reader's own options.
+        options: the reader's options.
     """
 
     reader: str
@@ -40,16 +40,15 @@ def names() -> list[str]:
 def read(name: str, folder: Path, archives: Path, options: Mapping[str, Any] | None = None) -> Source:
     """Read a data set with the reader called `name`.
 
-    Each reader's module holds a function `read` that takes the two folders and, as keyword-only arguments,
-    the options.
+    A reader is a module with a function `read` that takes the two folders and, as keyword-only arguments, its options.
 
     Args:
-        folder: the data set's own folder, with what the user brought.
+        folder: the data set's folder, with the user's files.
         archives: the folder of the downloaded archives.
-        options: the reader's own options.
+        options: the reader's options.
 
     Raises:
-        ValueError: no such reader or option, or files that are not what the reader expects.
+        ValueError: no such reader or option, or files of another form.
     """
     reader = registry.find(readers, name, "images.reader")
     source: Source = reader.read(folder, archives, **parse_options(reader.read, options, "images.options"))

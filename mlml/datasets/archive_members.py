@@ -1,11 +1,12 @@
-"""Random access to the files inside an archive, from any number of threads at once; nothing is unpacked to disk.
+"""Random access to the files in an archive, from any number of threads; nothing is unpacked to disk.
 
-A member's name is therefore a key to look up, and never a path to write to, whatever it says.
+A member's name is only a key, never a path to write to.
 """
 
 import os
 import struct
 import tarfile
+import weakref
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
@@ -15,7 +16,7 @@ from typing import Generic, TypeVar
 _P = TypeVar("_P")
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # of a zip's member: signature, lengths of name and extra field
 _ENCRYPTED = 0x41  # flag bits: a password, strong encryption
-_GROWTH = 1032  # deflate makes no file more than so many times smaller
+_GROWTH = 1032  # the highest compression ratio of deflate
 
 
 class _Members(ABC, Generic[_P]):
@@ -37,6 +38,7 @@ class _Members(ABC, Generic[_P]):
         try:
             self._places = self._index()
             self._file = os.open(path, os.O_RDONLY)
+            weakref.finalize(self, os.close, self._file)
         except FileNotFoundError:
             raise ValueError(f"{path} is missing; `dvc repro download` fetches it") from None
         # What the standard library raises on a damaged list of members.
@@ -45,21 +47,21 @@ class _Members(ABC, Generic[_P]):
 
     @abstractmethod
     def _index(self) -> dict[str, _P]:
-        """Where each member is; of several with one name, the last."""
+        """The place of each member; of several with one name, the last."""
 
     @abstractmethod
     def read(self, name: str) -> bytes:
         """The content of a member.
 
         Raises:
-            ValueError: there is no such member, or it cannot be read.
+            ValueError: no such member, or it cannot be read.
         """
 
     def text(self, name: str) -> str:
-        """The content of a member that holds text in UTF-8.
+        """The content of a member as UTF-8 text.
 
         Raises:
-            ValueError: as `read`, or it is no such text.
+            ValueError: as `read`, or the member is not UTF-8.
         """
         try:
             return self.read(name).decode("utf-8")
@@ -69,26 +71,22 @@ class _Members(ABC, Generic[_P]):
     def __contains__(self, name: str) -> bool:
         return name in self._places
 
-    def __del__(self) -> None:
-        if hasattr(self, "_file"):
-            os.close(self._file)
-
     def _place(self, name: str) -> _P:
         if name not in self._places:
             raise ValueError(f"{self.path}: {name} is missing")
         return self._places[name]
 
     def _bytes(self, name: str, offset: int, size: int) -> bytes:
-        # No more memory than there are bytes: a damaged archive may say any place and size.
-        there = os.fstat(self._file).st_size - offset
-        data = os.pread(self._file, min(size, there), offset) if offset >= 0 and there > 0 else b""
+        # Bounded by the file's length: a damaged archive may declare any place and size.
+        rest = os.fstat(self._file).st_size - offset
+        data = os.pread(self._file, min(size, rest), offset) if offset >= 0 and rest > 0 else b""
         if len(data) != size:
             raise ValueError(f"{self.path}: {name} is cut short ({len(data)} of {size} bytes)")
         return data
 
 
 class TarMembers(_Members[tuple[int, int]]):
-    """The files inside an uncompressed tar."""
+    """The files in an uncompressed tar."""
 
     _kind = "tar"
 
@@ -102,17 +100,17 @@ class TarMembers(_Members[tuple[int, int]]):
 
 
 class ZipMembers(_Members[zipfile.ZipInfo]):
-    """The files inside a zip, stored or deflated, of any size (zip64).
+    """The files in a zip of any size (zip64), stored or deflated.
 
-    The standard library reads the list of members. Its own reading of members is for one thread at a time, and takes
-    twice a member's size in memory.
+    zipfile lists the members. It is not used to read them: it serves one thread at a time, and takes twice a member's
+    size in memory.
     """
 
     _kind = "zip"
 
     def _index(self) -> dict[str, zipfile.ZipInfo]:
         with zipfile.ZipFile(self.path) as archive:
-            return {one.filename: one for one in archive.infolist() if not one.filename.endswith("/")}
+            return {info.filename: info for info in archive.infolist() if not info.filename.endswith("/")}
 
     def read(self, name: str) -> bytes:
         place = self._place(name)
@@ -122,17 +120,17 @@ class ZipMembers(_Members[zipfile.ZipInfo]):
             raise ValueError(
                 f"{self.path}: {name} is compressed by method {place.compress_type}, not stored or deflated"
             )
-        data, why = self._packed(name, place), "its checksum differs"
+        data, reason = self._compressed(name, place), "its checksum differs"
         if place.compress_type == zipfile.ZIP_DEFLATED:
-            try:  # with room for all of it from the start, which saves a copy
+            try:  # a buffer of the full size from the start saves a copy
                 data = zlib.decompress(data, -zlib.MAX_WBITS, max(1, min(place.file_size, _GROWTH * len(data))))
             except zlib.error as error:
-                data, why = b"", str(error)
+                data, reason = b"", str(error)
         if len(data) != place.file_size or zlib.crc32(data) != place.CRC:
-            raise ValueError(f"{self.path}: {name} is damaged ({why}); bring the archive again")
+            raise ValueError(f"{self.path}: {name} is damaged ({reason}); bring the archive again")
         return data
 
-    def _packed(self, name: str, place: zipfile.ZipInfo) -> bytes:
+    def _compressed(self, name: str, place: zipfile.ZipInfo) -> bytes:
         header = _LOCAL_HEADER.size
         signature, *lengths = _LOCAL_HEADER.unpack(self._bytes(name, place.header_offset, header))
         if signature != b"PK\3\4":

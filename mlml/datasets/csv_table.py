@@ -1,4 +1,4 @@
-"""A table that a user brought: CSV as people save it, read row by row."""
+"""Reads a user's CSV file row by row, as spreadsheets and programs save it."""
 
 import csv
 from collections import Counter
@@ -16,8 +16,8 @@ class Sheet(NamedTuple):
     Attributes:
         columns: the names in the first row, stripped, each different.
         delimiter: one of `DELIMITERS`.
-        rows: (number, cells) of each further row that is not blank. A number counts rows as an editor does, the
-            header being 1. There may be more or fewer cells than columns.
+        rows: (number, cells) of each further row that is not blank. The header is row 1. There may be more or fewer
+            cells than columns.
     """
 
     columns: tuple[str, ...]
@@ -30,11 +30,11 @@ def open_sheet(path: Path, needed: Sequence[str]) -> Iterator[Sheet]:
     """Open a CSV file in UTF-8: with or without a byte order mark, any line ends, commas, semicolons or tabs.
 
     Args:
-        needed: columns that it must have; the delimiter is the one that finds them in the first row.
+        needed: required columns; the delimiter is the one that yields them in the first row.
 
     Raises:
-        ValueError: no such file, another encoding or form, a column that is missing, nameless or there twice; within
-            the block, too, while rows are read.
+        ValueError: no such file, another encoding or form, a column that is missing, nameless or duplicate; also
+            while the block reads rows.
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -48,7 +48,7 @@ def open_sheet(path: Path, needed: Sequence[str]) -> Iterator[Sheet]:
 
 
 def _header(path: Path, file: Iterator[str], needed: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """The names in the first row and the delimiter between them; reads that row, which may be several lines."""
+    """Read the first row, which may span several lines; returns its names and the delimiter."""
     lines: list[str] = []
     columns: list[str] = []
 

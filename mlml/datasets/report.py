@@ -1,4 +1,4 @@
-"""A short profile of a label table: what is in it, and what a person should look at before training."""
+"""A short profile of a label table: its counts, and remarks on what is seldom intended."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,26 +9,31 @@ from mlml import labels as lb
 from mlml.labels import statistics
 from mlml.labels.table import SPLITS, Table
 
-_NAMED = 5  # names in one remark
+_NAMED = 5  # names listed in one remark
 
 
 def summary(table: Table) -> list[str]:
-    """Counts of images and labels, all and by split, as lines of text."""
+    """Counts of images and labels, by split and in total, as lines of text."""
     lines = [["", "images", "present", "absent", "unknown", "without a known label", "without a present one"]]
     for split in (*SPLITS, "all"):
         labels = table.labels if split == "all" else table.labels[table.rows(split)]
-        found = statistics(labels)
+        totals = statistics(labels)
         counts, empty = ("images", "positives", "negatives"), ("images_without_label", "images_without_positive")
-        unknown = 1 - found["observed_share"] if len(labels) else 0.0
+        unknown = 1 - totals["observed_share"] if len(labels) else 0.0
         lines.append(
-            [split, *(f"{found[name]:,}" for name in counts), f"{unknown:.1%}", *(f"{found[name]:,}" for name in empty)]
+            [
+                split,
+                *(f"{totals[name]:,}" for name in counts),
+                f"{unknown:.1%}",
+                *(f"{totals[name]:,}" for name in empty),
+            ]
         )
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
 
 
 def classes(table: Table) -> list[str]:
-    """Present and known labels of each class in the training images, the rarest class first, as lines of text."""
+    """Counts of present and absent training labels of each class, rarest class first, as lines of text."""
     labels = table.labels[table.rows("train")]
     positives, negatives = (lb.count(labels, value, axis=0) for value in (lb.PRESENT, lb.ABSENT))
     width = max(map(len, table.classes), default=0)
@@ -39,23 +44,23 @@ def classes(table: Table) -> list[str]:
 
 
 def remarks(table: Table) -> list[str]:
-    """What is allowed but seldom meant, one line each."""
+    """What is allowed but seldom intended, one line each."""
     present = {split: lb.count(table.labels[table.rows(split)], lb.PRESENT, axis=0) for split in SPLITS}
     train = table.labels[table.rows("train")]
     absent, known = lb.count(train, lb.ABSENT, axis=0), lb.count(train, lb.UNKNOWN, axis=0) < len(train)
-    held = present["validation"] + present["test"] > 0
+    evaluated = present["validation"] + present["test"] > 0
     folded = Counter(" ".join(name.casefold().split()) for name in table.classes)
     alike = np.array([folded[" ".join(name.casefold().split())] > 1 for name in table.classes])
     untaught = present["train"] == 0
     empty = int((lb.count(train, lb.UNKNOWN, axis=1) == train.shape[1]).sum())
-    found = [
-        (untaught & held, "present in validation or test images, but in no training image: cannot be learned"),
-        (untaught & ~held, "present in no image"),
+    groups = [
+        (untaught & evaluated, "present in validation or test images, but in no training image: cannot be learned"),
+        (untaught & ~evaluated, "present in no image"),
         (~untaught & (present["test"] == 0), "present in no test image: left out of the mAP"),
         (~untaught & known & (absent == 0) & (absent.sum() > 0), "never absent where it is known"),
         (alike, "names that differ in case or spaces only"),
     ]
-    lines = [f"{_names(table.classes, mask)}: {text}" for mask, text in found if mask.any()]
+    lines = [f"{_names(table.classes, mask)}: {text}" for mask, text in groups if mask.any()]
     if not absent.any():
         lines.append("no training label is known to be absent: a method that needs negatives must assume them (an)")
     if empty:

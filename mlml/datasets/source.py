@@ -1,4 +1,4 @@
-"""What a reader gives: the label table and the image files."""
+"""The result of a reader: the label table and the image files."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,15 +7,14 @@ from mlml.labels.table import Table
 
 
 class Source(NamedTuple):
-    """A data set as it was brought.
+    """A data set before preparation.
 
     Attributes:
         table: one row an image, with its split and its full or partial labels.
-        read: row number -> the content of its image file. Called from several threads at once; raises ValueError or
-            OSError when there is none.
-        upright: whether pictures are turned as their EXIF orientation says (see `mlml.images.decoding.decode`).
-        places: where each image is spoken of, for messages ("labels.csv, row 7: images/a.jpg"); None: the table's
-            own names of the images say enough.
+        read: row number -> the content of its image file. Called from several threads; raises ValueError or OSError
+            if the file cannot be read.
+        upright: whether to apply the EXIF orientation (see `mlml.images.decoding.decode`).
+        places: where each image is listed, for messages ("labels.csv, row 7: images/a.jpg"); None: `table.images`.
     """
 
     table: Table

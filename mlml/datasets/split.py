@@ -1,9 +1,9 @@
-"""Which training images become the validation set: the published protocol."""
+"""The published split into training and validation images."""
 
 import numpy as np
 
 VALIDATION_SHARE = 0.2
-PROTOCOL_SEED = 1200  # Cole et al. 2021; part of the protocol, so not a parameter
+PROTOCOL_SEED = 1200  # Cole et al. 2021; fixed by the protocol, so not a parameter
 
 
 def validation_split(n: int) -> tuple[np.ndarray, np.ndarray]:

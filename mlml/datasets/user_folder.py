@@ -1,4 +1,4 @@
-"""What all readers of a user's own folder share: its image files, the split, and all faults said together."""
+"""Shared by the readers of a user's folder: image files, splits, and all faults in one message."""
 
 import os
 import unicodedata
@@ -27,8 +27,8 @@ _SPLITS = {
 }
 
 
-class Given(NamedTuple):
-    """What the user's label files say, in their own order, not yet checked.
+class RawTable(NamedTuple):
+    """The contents of a user's label files, in file order, not yet checked.
 
     Attributes:
         file: the label file, for messages.
@@ -37,7 +37,7 @@ class Given(NamedTuple):
         split: n words, or None where the files name no split.
         labels: int8 [n, L].
         places: n places in the file, "row 7".
-        faults: what is already known to be wrong: (place, what). Rows with a fault may be in `images` or not.
+        faults: (place, message) of the faults that the reader noticed; their rows may be left out.
         root: the folder that the paths of images start from.
     """
 
@@ -52,97 +52,97 @@ class Given(NamedTuple):
 
 
 def below(folder: Path, name: str, option: str) -> Path:
-    """``folder/name``, which an option of the data set's file speaks of.
+    """``folder/name``, where an option of dataset.yaml holds the name.
 
     Raises:
-        ValueError: it lies outside of the folder.
+        ValueError: the path lies outside of `folder`.
     """
     if Path(name).is_absolute() or not Path(os.path.normpath(folder / name)).is_relative_to(os.path.normpath(folder)):
         raise ValueError(f"images.options.{option}: {name!r} is not allowed; must be a path below {folder}")
     return folder / name
 
 
-def source(given: Given, upright: bool) -> Source:
-    """The data set of a user's files: rows sorted by image, each with a split.
+def source(raw: RawTable, upright: bool) -> Source:
+    """Check a user's table; returns the data set with rows sorted by image.
 
-    Where no split is given, the last fifth of a fixed permutation is for testing; where no row is for validation, a
-    fifth of the training rows becomes it. Both by `mlml.datasets.split`.
+    Without splits in the files, `mlml.datasets.split` draws a fifth of the rows for testing; without validation rows,
+    it draws a fifth of the training rows for validation.
 
     Raises:
-        ValueError: no rows, an image that is missing, outside of `given.root` or there twice, a word that is no
-            split, and what `given.faults` says; one line a fault, all together.
+        ValueError: no rows, an image that is missing, duplicate or outside of `raw.root`, an unknown split, or
+            `raw.faults`; one line a fault, all together.
     """
-    split, faults = _words(given)
-    faults += [*given.faults, *_image_faults(given, split)]
-    order = {place: i for i, place in enumerate(given.places)}
+    split, faults = _parse_splits(raw)
+    faults += [*raw.faults, *_image_faults(raw, split)]
+    order = {place: i for i, place in enumerate(raw.places)}
     faults.sort(key=lambda fault: order.get(fault[0], -1))
-    raise_errors(f"{given.file}: faults: {len(faults)}", [f"{place}: {text}" for place, text in faults])
-    if not given.images:
-        raise ValueError(f"{given.file}: no images; a data set needs some")
-    rows = np.array(sorted(range(len(given.images)), key=given.images.__getitem__))
-    images = tuple(given.images[i] for i in rows)
-    chosen = np.array([split[i] for i in rows], dtype=object) if split else _drawn(len(rows))
+    raise_errors(f"{raw.file}: faults: {len(faults)}", [f"{place}: {text}" for place, text in faults])
+    if not raw.images:
+        raise ValueError(f"{raw.file}: no images; a data set needs some")
+    rows = np.array(sorted(range(len(raw.images)), key=raw.images.__getitem__))
+    images = tuple(raw.images[i] for i in rows)
+    chosen = np.array([split[i] for i in rows], dtype=object) if split else _draw_test(len(rows))
     if not (chosen == "validation").any():
         train = np.flatnonzero(chosen == "train")
         chosen[train[validation_split(len(train))[1]]] = "validation"
     in_order = bool((np.diff(rows) == 1).all())  # a large table is not copied
-    table = Table(given.classes, images, tuple(chosen), given.labels if in_order else given.labels[rows])
-    places = tuple(f"{given.file}, {given.places[i]}: {given.images[i]}" for i in rows)
-    return Source(table, lambda row: (given.root / images[row]).read_bytes(), upright, places)
+    table = Table(raw.classes, images, tuple(chosen), raw.labels if in_order else raw.labels[rows])
+    places = tuple(f"{raw.file}, {raw.places[i]}: {raw.images[i]}" for i in rows)
+    return Source(table, lambda row: (raw.root / images[row]).read_bytes(), upright, places)
 
 
-def _words(given: Given) -> tuple[list[str] | None, list[tuple[str, str]]]:
-    if given.split is None:
+def _parse_splits(raw: RawTable) -> tuple[list[str] | None, list[tuple[str, str]]]:
+    if raw.split is None:
         return None, []
-    split = [_SPLITS.get(word.strip().lower(), "") for word in given.split]
-    rows = zip(given.places, given.split, split, strict=True)
-    return split, [(place, f"split {word!r} is not train, val or test") for place, word, known in rows if not known]
+    split = [_SPLITS.get(word.strip().lower(), "") for word in raw.split]
+    rows = zip(raw.places, raw.split, split, strict=True)
+    return split, [(place, f"split {word!r} is not train, val or test") for place, word, name in rows if not name]
 
 
-def _drawn(n: int) -> np.ndarray:
+def _draw_test(n: int) -> np.ndarray:
     split = np.array(["train"] * n, dtype=object)
     split[validation_split(n)[1]] = "test"
     return split
 
 
-def _image_faults(given: Given, split: list[str] | None) -> list[tuple[str, str]]:
-    found = []
-    root = given.root.resolve()
+def _image_faults(raw: RawTable, split: list[str] | None) -> list[tuple[str, str]]:
+    faults = []
+    root = raw.root.resolve()
     first: dict[Path, int] = {}
     listed = cache(_names_by_form)
-    for i, (place, image) in enumerate(zip(given.places, given.images, strict=True)):
-        name = image.replace("\0", "\ufffd")  # no file name has a NUL; asking for one is another error
-        path, named = given.root / name, Path(os.path.normpath(root / name))
-        real = Path(os.path.realpath(path))  # unlike resolve(), takes links that lead in a circle
+    for i, (place, image) in enumerate(zip(raw.places, raw.images, strict=True)):
+        name = image.replace("\0", "\ufffd")  # a NUL in a path raises another error
+        path, named = raw.root / name, Path(os.path.normpath(root / name))
+        real = Path(os.path.realpath(path))  # unlike resolve(), accepts circular links
         in_cache = _in_dvc_cache(real)
-        # Links followed: a/../b.jpg, and a link to b.jpg, are one photograph, which must not be in two splits.
+        # With links followed: a/../b.jpg and a link to b.jpg are one photograph, which must not be in two splits.
         earlier = first.setdefault(named if in_cache else real, i)
         if not named.is_relative_to(root):
-            found.append((place, f"image {image!r} lies outside of {given.root}; put it into the folder"))
+            faults.append((place, f"image {image!r} lies outside of {raw.root}; put it into the folder"))
         elif earlier != i:
-            found.append((place, f"image {image!r} {_twice(given, split, earlier, i)}"))
+            faults.append((place, f"image {image!r} {_twice(raw, split, earlier, i)}"))
         elif not in_cache and not real.is_relative_to(root):
-            found.append((place, f"image {image!r} is a link that leads out of {given.root}, to {real}; copy the file"))
-        elif not os.path.isfile(real):  # unlike is_file(), takes a name that is too long
-            found.append((place, f"image {image!r} is missing{_hint(path, listed)}"))
-    return found
+            faults.append((place, f"image {image!r} is a link that leads out of {raw.root}, to {real}; copy the file"))
+        elif not os.path.isfile(real):  # unlike is_file(), accepts a name that is too long
+            faults.append((place, f"image {image!r} is missing{_hint(path, listed)}"))
+    return faults
 
 
-def _twice(given: Given, split: list[str] | None, earlier: int, again: int) -> str:
-    place = given.places[earlier]
+def _twice(raw: RawTable, split: list[str] | None, earlier: int, again: int) -> str:
+    place = raw.places[earlier]
     if split and split[earlier] != split[again] and split[earlier] and split[again]:
         return f"is in two splits, {split[earlier]} ({place}) and {split[again]}; a photograph belongs in one"
-    same = np.array_equal(given.labels[earlier], given.labels[again])
+    same = np.array_equal(raw.labels[earlier], raw.labels[again])
     return f"stands in {place} too, with {'the same' if same else 'other'} labels; remove one of them"
 
 
 def _in_dvc_cache(path: Path) -> bool:
-    """Whether this is where ``dvc add`` keeps a file's content: it may leave a link in the folder."""
+    """Whether ``dvc add`` keeps a file's content at `path`; the user's folder then holds a link to it."""
     return path.parts[-4:-2] == ("files", "md5")
 
 
 def _hint(path: Path, listed: Callable[[Path], dict[str, str]]) -> str:
-    """Why a file may seem to be missing."""
+    """A likely reason why the file at `path` is missing, for a message."""
     if os.path.isdir(path) or os.path.islink(path):
         return ": it is a folder" if os.path.isdir(path) else ": it is a link that leads nowhere"
     other = path.parent / path.name.replace("\\", "/")
@@ -158,7 +158,7 @@ def _hint(path: Path, listed: Callable[[Path], dict[str, str]]) -> str:
 
 
 def _names_by_form(folder: Path) -> dict[str, str]:
-    """The names in a folder by their normal form, and where that is free by the same in lower case."""
+    """The names in a folder by their normal form, and where it is free by their case-folded normal form."""
     names = os.listdir(folder) if os.path.isdir(folder) else []
     return {**{_nfc(name).casefold(): name for name in names}, **{_nfc(name): name for name in names}}
 

@@ -1,6 +1,6 @@
-"""From the bytes of an image file to pixels: the one place where pictures are decoded.
+"""Decodes image files: the only place that turns their bytes into pixels.
 
-Pillow decodes and resizes, as the methods' published code does, so that pixels are equal to theirs to the bit.
+Pillow decodes, as in the methods' published code, so pixels equal theirs to the bit.
 """
 
 import functools
@@ -11,15 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, UnidentifiedImageError, _imaging
+from PIL import Image, UnidentifiedImageError
 
-from mlml.core.threads import cores
 from mlml.images.resizing import resize
 
 Rows = npt.NDArray[np.uint8]
 
 MAX_PIXELS = 89_478_485  # Pillow's own limit, beyond which a small file may fill the memory
-# Pillow knows more, some of which start other programs; photographs come in these.
+# The formats of photographs. Pillow reads more, some by starting other programs.
 FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000")
 
 _ORIENTATION = 0x0112  # EXIF
@@ -36,20 +35,19 @@ _QUIET = ("ignore", None, Warning, re.compile(r"PIL\b"), 0)
 
 
 def decode(data: bytes, upright: bool = False) -> Image.Image:
-    """The picture in an image file, whole and in RGB; the first one of an animation.
+    """Decode an image file to RGB; of an animation, its first frame.
 
-    Grey, palette and CMYK pictures are converted by Pillow; transparency is dropped. Pillow's warnings, of things that
-    it puts up with, are switched off in the whole process.
+    Pillow converts grey, palette and CMYK images; transparency is dropped. Pillow's warnings about tolerated defects
+    are switched off in the whole process.
 
     Args:
         data: the file's content.
-        upright: whether the picture is turned as its EXIF orientation says; EXIF data that cannot be read says nothing.
-            Cameras and phones set it, and people see turned pictures. Pillow alone ignores it, but for TIFF, and so do
-            the published numbers on the public sets.
+        upright: whether to apply the EXIF orientation, which cameras and phones set; unreadable EXIF data is ignored.
+            Pillow itself applies it to TIFF only, and so do the published numbers on the public data sets.
 
     Raises:
-        ValueError: there is no picture in it, or not all of one, or one that is too large or has more than 8 bits
-            a channel; one line, which says so, and the remedy.
+        ValueError: the file holds no complete image, or one that is too large or has more than 8 bits a channel; one
+            line with the remedy.
     """
     if not data:
         raise ValueError("the file is empty (0 bytes); bring it again")
@@ -75,10 +73,10 @@ def decode(data: bytes, upright: bool = False) -> Image.Image:
 
 
 def to_row(data: bytes, size: int, upright: bool = False, out: Rows | None = None) -> Rows:
-    """The picture resized to size x size by Pillow's bilinear filter, not cropped: uint8 [size, size, 3].
+    """Decode an image file and resize it to uint8 [size, size, 3] by Pillow's bilinear filter, without cropping.
 
     Args:
-        out: where to write it; it is what is returned then.
+        out: array to write to and return; None: a new one.
 
     Raises:
         ValueError: as `decode`.
@@ -87,7 +85,7 @@ def to_row(data: bytes, size: int, upright: bool = False, out: Rows | None = Non
 
 
 class Traits(NamedTuple):
-    """What a picture's pixels don't say: its size in pixels, and whether it is animated or has an EXIF orientation."""
+    """Properties of an image file: size in pixels, whether it is animated, whether it has an EXIF orientation."""
 
     width: int
     height: int
@@ -96,18 +94,18 @@ class Traits(NamedTuple):
 
 
 def traits(data: bytes) -> Traits:
-    """The traits of a picture that `decode` takes."""
+    """The traits of an image file that `decode` accepts."""
     with Image.open(io.BytesIO(data), formats=_formats()) as image:
         turned = _orientation(image) in _TURNS
         try:
             animated = int(getattr(image, "n_frames", 1)) > 1
-        except Exception:  # the first frame is whole, others are not
+        except Exception:  # a later frame is damaged
             animated = True
         return Traits(image.width, image.height, animated, turned)
 
 
 class _Refused(Exception):
-    """A picture that Pillow would decode."""
+    """An image that Pillow would decode, but that is refused."""
 
 
 _TOO_LARGE = f"it has more than {MAX_PIXELS:,} pixels (a decompression bomb?); make it smaller"
@@ -123,7 +121,7 @@ def _check(image: Image.Image) -> None:
 
 
 def _guess(data: bytes) -> str:
-    """What a file is that is no image."""
+    """A name for the content of a file that is not an image."""
     if re.match(rb"\s*(<!--.*?-->\s*)*<(!doctype html|html|head|body)\b", data[:2048], re.IGNORECASE | re.DOTALL):
         return "an HTML page"
     if data.startswith(b"version https://git-lfs"):
@@ -132,24 +130,21 @@ def _guess(data: bytes) -> str:
 
 
 def _orientation(image: Image.Image) -> int:
-    # Asked after loading: Pillow turns a TIFF itself then, and forgets its orientation.
+    # Read after loading: Pillow has then applied and removed a TIFF's orientation.
     try:
         return int(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # as many kinds as above
+    except Exception:  # damaged EXIF data raises nearly everything, too
         return 1
 
 
 @functools.cache
 def _formats() -> tuple[str, ...]:
-    """Those of `FORMATS` that this Pillow knows; and what is to be set once."""
+    """The `FORMATS` that the installed Pillow can read."""
     Image.init()
-    if not _imaging.get_blocks_max():  # the user's PILLOW_BLOCKS_MAX counts
-        # The memory of one picture is kept for the next: asking the system for it anew takes a tenth of the time.
-        _imaging.set_blocks_max(4 * cores())
     return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
 def _hush() -> None:
-    # warnings.catch_warnings is not for threads, and what a caller does with it may undo a filter set at import.
+    # Not warnings.catch_warnings, which is not thread-safe; a caller that uses it may undo a filter set at import.
     if _QUIET not in warnings.filters:
         warnings.filterwarnings("ignore", module=_QUIET[3].pattern)

@@ -1,24 +1,24 @@
-"""The two passes of `mlml.images.resizing`, compiled to machine code by numba, which has to be installed."""
+"""The two passes of `mlml.images.resizing`, compiled to machine code; importing this module needs numba."""
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
 BITS = 22  # of a weight's fraction, as in Pillow
-_STRIP = 32  # rows that are turned at once: in and out fit the processor's cache
+_STRIP = 32  # rows transposed at once: input and output fit the processor's cache
 
 Bytes = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int32]
 
 
 def _vertical(source: Bytes, first: Integers, taps: Integers, weights: Integers, out: Bytes) -> None:
-    """Row y of `out` is the sum of the rows first[y] ... of `source`, taps[y] of them, each with its weight, rounded.
+    """Row y of `out` is the rounded weighted sum of taps[y] rows of `source` from first[y] on.
 
     Args:
         source: uint8 [n, c].
         first, taps: int32 [m].
         weights: int32 [m, k], in units of 2**-BITS.
-        out: uint8 [m, c], is written to.
+        out: uint8 [m, c], written to.
     """
     width = source.shape[1]
     total = np.empty(width, np.int32)
@@ -33,9 +33,9 @@ def _vertical(source: Bytes, first: Integers, taps: Integers, weights: Integers,
 
 
 def _horizontal(source: Bytes, first: Integers, taps: Integers, weights: Integers, out: Bytes) -> None:
-    """The same for the columns of pixels, three numbers each: uint8 [h, 3 n] to uint8 [h, 3 m].
+    """The same along the other axis, with three channels a pixel: uint8 [h, 3 n] to uint8 [h, 3 m].
 
-    Strips of the picture are turned, so that the processor adds up many numbers at once, as it does in `vertical`.
+    Strips of the image are transposed, so that `vertical` vectorises here, too.
     """
     height, width, size = len(source), source.shape[1] // 3, len(first)
     before, after = np.empty((width, 3 * _STRIP), np.uint8), np.empty((size, 3 * _STRIP), np.uint8)

@@ -1,4 +1,4 @@
-"""The image files of a data set, unchanged, one behind the other in one file, and an index of them."""
+"""The unchanged image files of a data set, concatenated in one file, with an index of offsets."""
 
 import os
 import weakref
@@ -14,19 +14,19 @@ REMEDY = "run the stage `prepare` again"
 
 
 class Shard:
-    """n image files, read from any number of threads.
+    """n concatenated image files; any number of threads may read.
 
     Attributes:
-        path: of the file that holds them.
-        size: edge S that they are to be resized to, in pixels.
+        path: the file that holds them.
+        size: edge S that images are resized to, in pixels.
         upright: as in `mlml.images.decoding.decode`.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Open what is in `folder`.
+        """Open the shard in `folder`.
 
         Raises:
-            ValueError: the shard or its index is missing, cut short or something else.
+            ValueError: the shard or its index is missing, cut short or of another form.
         """
         self.path = folder / SHARD
         self._offsets, self.size, self.upright = _read_index(folder / INDEX)
@@ -35,19 +35,19 @@ class Shard:
         except FileNotFoundError:
             raise ValueError(f"{self.path} is missing: {REMEDY}") from None
         weakref.finalize(self, os.close, self._file)
-        found = os.fstat(self._file).st_size
-        if found != self._offsets[-1]:
-            raise ValueError(f"{self.path} has {found:,} bytes, not {self._offsets[-1]:,}: {REMEDY}")
+        length = os.fstat(self._file).st_size
+        if length != self._offsets[-1]:
+            raise ValueError(f"{self.path} has {length:,} bytes, not {self._offsets[-1]:,}: {REMEDY}")
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
     def read(self, row: int) -> bytes:
-        """The content of image file number `row`.
+        """The content of image file `row`.
 
         Raises:
-            IndexError: there is no such row.
-            ValueError: the shard has become shorter.
+            IndexError: no such row.
+            ValueError: the shard has been truncated.
         """
         if not 0 <= row < len(self):
             raise IndexError(f"{self.path}: no row {row}; there are {len(self)}")
@@ -62,7 +62,7 @@ def write_index(path: Path, lengths: npt.NDArray[np.int64], size: int, upright: 
     """Write the index of a shard.
 
     Args:
-        lengths: int64 [n], bytes of each file.
+        lengths: int64 [n], length of each file in bytes.
         size, upright: as in `Shard`.
     """
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])

@@ -20,12 +20,12 @@ Allocate = Callable[[tuple[int, ...]], Rows]
 
 
 def new(shape: tuple[int, ...]) -> Rows:
-    """Memory for a batch of images, uint8."""
+    """Allocate a batch of images, uint8."""
     return np.empty(shape, np.uint8)
 
 
 class Images(Protocol):
-    """The prepared images of a data set, N of S x S pixels, however they are stored."""
+    """The N prepared images of a data set, of S x S pixels, in either storage."""
 
     @property
     def size(self) -> int:
@@ -35,13 +35,13 @@ class Images(Protocol):
         """N."""
 
     def stream(self, batches: Iterable[Batch], allocate: Allocate = new) -> Iterator[Rows]:
-        """For each batch of row numbers, int64 [b], in turn: its images, uint8 [b, S, S, 3].
+        """Yield the images of each batch of row numbers: int64 [b] to uint8 [b, S, S, 3].
 
         Args:
-            allocate: gives the memory for a batch.
+            allocate: returns the memory for a batch.
 
         Raises:
-            IndexError: a row that there is not.
+            IndexError: no such row.
         """
 
 
@@ -68,9 +68,9 @@ class RowImages:
 
 
 class EncodedImages:
-    """Image files as they came, decoded when they are needed; the same pixels as `RowImages`.
+    """Unchanged image files, decoded on demand to the pixels of `RowImages`.
 
-    All cores decode, two batches ahead of whoever takes them. The threads live as long as this object.
+    All cores decode, two batches ahead of the consumer. The threads live as long as this object.
     """
 
     def __init__(self, shard: Shard) -> None:
@@ -85,13 +85,13 @@ class EncodedImages:
         return len(self._shard)
 
     def stream(self, batches: Iterable[Batch], allocate: Allocate = new) -> Iterator[Rows]:
-        """As `Images.stream`; `batches` is asked for more than has been taken.
+        """As `Images.stream`, but reads `batches` ahead of the consumer.
 
         Raises:
-            IndexError: a row that there is not.
+            IndexError: no such row.
             ValueError: a file in the shard has changed.
         """
-        # The pool's threads must not hold `self`, or it would never be let go.
+        # The pool's threads must not hold `self`, or it would never be freed.
         shard, threads = self._shard, cores()
         groups = (_parts(batch, shard, threads, allocate) for batch in batches)
         for parts in in_order(self._pool, _decode, groups, 2 * threads):
@@ -99,7 +99,7 @@ class EncodedImages:
 
 
 class _Part(NamedTuple):
-    """Some images of a batch, which one thread decodes into `images`, uint8 [b, S, S, 3]."""
+    """The places of a batch that one thread decodes into `images`, uint8 [b, S, S, 3]."""
 
     shard: Shard
     batch: Batch
@@ -114,7 +114,7 @@ def _parts(batch: Batch, shard: Shard, threads: int, allocate: Allocate) -> list
 
 
 def _decode(part: _Part) -> Rows:
-    """The images of the whole batch, in which those of this part are filled in."""
+    """Decode the images of this part; returns the array of the whole batch."""
     for place in part.places:
         row = int(part.batch[place])
         data = part.shard.read(row)
@@ -126,10 +126,10 @@ def _decode(part: _Part) -> Rows:
 
 
 def open_images(folder: Path) -> Images:
-    """The images that `mlml.datasets.prepare.prepare` wrote to `folder`.
+    """Open the images that `mlml.datasets.prepare.prepare` wrote to `folder`.
 
     Raises:
-        ValueError: there are none, not all of them, or a file holds something else.
+        ValueError: there are none, they are incomplete, or a file has another form.
     """
     rows, index = (folder / ROWS).exists(), (folder / INDEX).exists()
     if rows and index:

@@ -1,15 +1,14 @@
-"""The label table: which image belongs to which split and has which labels. Reads and writes CSV.
+"""The label table: images, their splits and their labels, read from and written to CSV.
 
 The file has one row an image: ``image,split,<class>,<class>,...`` where a label cell is ``1`` (present),
-``0`` (absent) or blank (unknown).
+``0`` (absent) or blank (unknown). pandas would pad a short row with blanks instead of reporting it.
 """
 
 import csv
-import io
+from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -19,24 +18,22 @@ from mlml.core.errors import raise_errors
 from mlml.core.files import atomic_write
 
 SPLITS = ("train", "validation", "test")
-_COMMA, _BAD = ord(","), 2
-_SIGNS = np.frombuffer(b"0\x001", np.uint8)  # of ABSENT, UNKNOWN, PRESENT at label + 1; 0 is not written
-_LABELS = np.full(256, _BAD, np.int8)
-_LABELS[[ord("0"), ord("1"), _COMMA]] = lb.ABSENT, lb.PRESENT, lb.UNKNOWN  # a blank cell begins with the next comma
+_CELLS = {lb.PRESENT: "1", lb.ABSENT: "0", lb.UNKNOWN: ""}
+_LABELS = {cell: label for label, cell in _CELLS.items()}
 
 
 @dataclass(frozen=True)
 class Table:
-    """Images, their split and their labels; row i of each belongs to image i.
+    """Images, their splits and their labels; row i of each belongs to image i.
 
     Attributes:
         classes: names of the L classes, in column order.
-        images: n names, unique; what a name means is the reader's business (a path, an id).
+        images: n unique names, such as paths or ids.
         split: n times "train", "validation" or "test".
         labels: int8 [n, L] of PRESENT, ABSENT, UNKNOWN.
 
     Raises:
-        ValueError: sizes that do not fit, a name twice, an unknown split, a value that is no label.
+        ValueError: sizes that do not fit, a duplicate name, an unknown split, a value that is no label.
     """
 
     classes: tuple[str, ...]
@@ -51,20 +48,20 @@ class Table:
                 f"{len(self.images)} images, {len(self.split)} splits and {len(self.classes)} classes "
                 f"do not fit labels of shape [{n}, {width}]"
             )
-        for what, names in (("class", self.classes), ("image", self.images)):
+        for kind, names in (("class", self.classes), ("image", self.images)):
             if len(set(names)) != len(names):
-                twice = next(name for name, count in Counter(names).items() if count > 1)
-                raise ValueError(f"{what} {twice!r} occurs more than once")
+                duplicate = next(name for name, count in Counter(names).items() if count > 1)
+                raise ValueError(f"{kind} {duplicate!r} occurs more than once")
         for split in set(self.split) - set(SPLITS):
             image = self.images[self.split.index(split)]
             raise ValueError(f"image {image!r} has split {split!r}; it must be one of {', '.join(SPLITS)}")
 
     def rows(self, split: str) -> np.ndarray:
-        """Row numbers of one split, int64, ascending."""
+        """The row numbers of one split, int64, ascending."""
         return np.flatnonzero(np.array(self.split) == split)
 
     def take(self, rows: np.ndarray) -> "Table":
-        """The table of these rows only, in this order."""
+        """A table of only these rows, in this order."""
         return Table(
             self.classes,
             tuple(self.images[i] for i in rows),
@@ -74,10 +71,10 @@ class Table:
 
 
 def check_splits(table: Table) -> None:
-    """See whether a model can be trained, chosen and tested on this table.
+    """Check that a model can be trained, selected and tested on this table.
 
     Raises:
-        ValueError: a split is empty, or has no label to be measured by; says which.
+        ValueError: a split is empty, or an evaluation split has no positive label.
     """
     for split in SPLITS:
         rows = table.rows(split)
@@ -88,10 +85,10 @@ def check_splits(table: Table) -> None:
 
 
 def check_complete(table: Table) -> None:
-    """See whether all labels are known.
+    """Check that no label is unknown.
 
     Raises:
-        ValueError: one is not; names the first image and class, and counts them.
+        ValueError: some are; names the image and class of the first, and counts them.
     """
     unknown = table.labels.size - np.count_nonzero(table.labels)
     if unknown:
@@ -103,26 +100,19 @@ def check_complete(table: Table) -> None:
 
 
 def write(table: Table, path: Path) -> None:
-    """Write `table` as CSV; the file appears under its name only when it is complete."""
-    with atomic_write(path) as part, part.open("wb") as file:
-        file.write(_quoted(["image", "split", *table.classes]) + b"\n")
+    """Write `table` as CSV. The file gets its name when it is complete."""
+    with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["image", "split", *table.classes])
         for image, split, labels in zip(table.images, table.split, table.labels, strict=True):
-            cells = np.full((len(labels), 2), _COMMA, np.uint8)
-            cells[:, 1] = _SIGNS[labels + 1]
-            file.write(_quoted([image, split]) + cells[cells != 0].tobytes() + b"\n")
-
-
-def _quoted(names: list[str]) -> bytes:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(names)
-    return line.getvalue()[:-1].encode()
+            writer.writerow([image, split, *map(_CELLS.__getitem__, labels.tolist())])
 
 
 def read(path: Path) -> Table:
     """Read a table that `write` wrote.
 
     Raises:
-        ValueError: not such a file; names it and, where it can, the bad rows, all together.
+        ValueError: the file has another form; names the file and the first 20 faulty rows.
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -134,49 +124,36 @@ def read(path: Path) -> Table:
 
 
 def _parse(file: Iterator[str]) -> Table:
-    header = next(csv.reader(file, strict=True), [])
+    rows = csv.reader(file, strict=True)
+    header = next(rows, [])
     if header[:2] != ["image", "split"] or len(header) < 3:
         raise ValueError(f"the header must be image,split,<class>,..., not {','.join(header[:4])!r}")
     classes = tuple(header[2:])
     images, split, faults = [], [], []
-    labels = bytearray()  # grows in place; rows in a list would need the memory twice when they become one array
-    for number, row in enumerate(_rows(file), 2):
-        if row in ([], [""]):
+    labels = array("b")  # grows in place: a list of rows would need the memory twice while it becomes one matrix
+    for number, row in enumerate(rows, 2):
+        if not row:
             continue
         try:
-            labels += _decode(row, classes)
+            if len(row) != len(header):
+                raise ValueError(f"{len(row)} cells, the header has {len(header)}")
+            labels.extend(_decode(row[2:], classes))
+            images.append(row[0])
+            split.append(row[1])
         except ValueError as fault:
             faults.append(f"row {number}: {fault}")
-        images.append(row[0])
-        split.append(row[1] if len(row) > 1 else "")
     raise_errors(f"rows that cannot be read: {len(faults)}", faults)
     matrix = np.frombuffer(labels, np.int8).reshape(len(images), len(classes))
     return Table(classes, tuple(images), tuple(split), matrix)
 
 
-def _rows(file: Iterator[str]) -> Iterator[list[str]]:
-    """Image, split and the label cells as they stand, a row each; the csv module is slow where nothing is quoted."""
-    for line in file:
-        if '"' in line:
-            row = next(csv.reader(chain([line], file), strict=True))
-            yield [*row[:2], ",".join(row[2:])] if len(row) > 2 else row
-        else:
-            yield line.rstrip("\r\n").split(",", 2)
-
-
-def _decode(row: list[str], classes: tuple[str, ...]) -> bytes:
-    """The labels of a row of `_rows`, an int8 each."""
-    cells = f",{row[2]},".encode() if len(row) == 3 else b","
-    signs = np.frombuffer(cells, np.uint8)
-    commas = np.flatnonzero(signs == _COMMA)
-    width = len(commas) - 1
-    if width != len(classes):
-        raise ValueError(f"{width + 2 if width else len(row)} cells, the header has {len(classes) + 2}")
-    labels = _LABELS[signs[commas[:-1] + 1]]
-    labels[np.diff(commas) > 2] = _BAD
-    bad = np.flatnonzero(labels == _BAD)
-    if len(bad):
-        cell = cells[commas[bad[0]] + 1 : commas[bad[0] + 1]].decode()
+def _decode(cells: list[str], classes: tuple[str, ...]) -> list[int]:
+    try:
+        return [_LABELS[cell] for cell in cells]
+    except KeyError:
+        bad = [place for place, cell in enumerate(cells) if cell not in _LABELS]
         more = f" (and {len(bad) - 1} more cells)" if len(bad) > 1 else ""
-        raise ValueError(f"class {classes[bad[0]]!r}: {cell!r} is no label; a cell is 1, 0 or blank{more}")
-    return labels.tobytes()
+        place = bad[0]
+        raise ValueError(
+            f"class {classes[place]!r}: {cells[place]!r} is no label; a cell is 1, 0 or blank{more}"
+        ) from None

@@ -1,7 +1,6 @@
-"""The three values a label can have, and masks over them.
+"""The three values of a label, and checks and counts of label matrices.
 
-A label matrix is int8 [n, L]: one row an image, one column a class. In files a cell is ``1``, ``0`` or
-blank (see `mlml.labels.table`).
+A label matrix is int8 [n, L]: one row an image, one column a class.
 """
 
 from collections.abc import Iterator
@@ -22,11 +21,11 @@ def check(labels: Labels) -> Labels:
     """Return `labels` if it is a label matrix: int8 [n, L] of PRESENT, ABSENT, UNKNOWN.
 
     Raises:
-        ValueError: another number of dimensions, another dtype, or another value; names the first one.
+        ValueError: the number of dimensions, the dtype or a value is wrong; names the first value.
     """
     if labels.ndim != 2 or labels.dtype != np.int8:
         raise ValueError(f"labels must be int8 [n, L], not {labels.dtype} {list(labels.shape)}")
-    # No masks of the whole matrix, here and below: for 100,000 images and 9,605 classes each is a gigabyte.
+    # No mask of the whole matrix, here and below: for 100,000 images and 9,605 classes a mask is a gigabyte.
     if labels.size and (labels.min() < ABSENT or labels.max() > PRESENT):
         row, column = first((labels < ABSENT) | (labels > PRESENT))
         raise ValueError(
@@ -36,7 +35,7 @@ def check(labels: Labels) -> Labels:
 
 
 def check_complete(labels: Labels) -> Labels:
-    """Return `labels` if it is a label matrix without an UNKNOWN.
+    """Return `labels` if it is a label matrix without UNKNOWN.
 
     Raises:
         ValueError: as `check`, or a label is unknown; names the first one.
@@ -49,20 +48,20 @@ def check_complete(labels: Labels) -> Labels:
 
 
 def first(mask: npt.NDArray[np.bool_]) -> tuple[int, int]:
-    """Row and column of the first True of bool [n, L], of which there must be one."""
+    """Row and column of the first True of bool [n, L], which must have one."""
     row, column = np.unravel_index(int(mask.argmax()), mask.shape)
     return int(row), int(column)
 
 
 def count(labels: Labels, value: int, axis: int) -> npt.NDArray[np.int64]:
-    """How many labels are `value`: of each image (axis 1), int64 [n], or of each class (axis 0), int64 [L]."""
+    """Count the labels equal to `value` for each image (axis 1), int64 [n], or each class (axis 0), int64 [L]."""
     counts: list[npt.NDArray[np.int64]] = [np.zeros(0 if axis else labels.shape[1], np.int64)]
     counts += [np.count_nonzero(part == value, axis=axis) for part in chunks(labels)]
     return np.concatenate(counts) if axis else np.stack(counts).sum(0)
 
 
 def statistics(observed: Labels) -> dict[str, int | float]:
-    """What a label matrix holds: the columns of the paper's Table II, and what its caption talks about.
+    """Counts of a label matrix: the columns of the paper's Table II and the quantities in its caption.
 
     Returns:
         counts (int), means an image and shares (float, rounded to 6 places), by name.
@@ -83,13 +82,13 @@ def statistics(observed: Labels) -> dict[str, int | float]:
 
 
 def chunks(labels: Labels) -> Iterator[Labels]:
-    """The rows of `labels` in parts of bounded size, in order."""
+    """The rows of `labels` in order, in chunks of at most `CHUNK_CELLS` labels."""
     for rows in slices(*labels.shape):
         yield labels[rows]
 
 
 def slices(n: int, width: int) -> Iterator[slice]:
-    """Slices of n rows of `width` labels each, in order, of at most `CHUNK_CELLS` labels."""
+    """Slices of n rows of `width` labels, in order, each of at most `CHUNK_CELLS` labels."""
     rows = max(1, CHUNK_CELLS // max(1, width))
     for start in range(0, n, rows):
         yield slice(start, start + rows)

@@ -1,4 +1,4 @@
-"""Members of tar and zip archives are read as they were put in, by many threads, or refused in one line."""
+"""Members of tar and zip archives are read unchanged, by many threads, or refused in one line."""
 
 import io
 import os
@@ -63,12 +63,12 @@ def message(read: Callable[[], object], path: Path) -> str:
 
 
 @contextmanager
-def refused(said: list[str]) -> Iterator[None]:
-    """Notes what a ValueError in the block says."""
+def refused(reason: list[str]) -> Iterator[None]:
+    """Collect the message of a ValueError in the block."""
     try:
         yield
     except ValueError as error:
-        said.append(str(error))
+        reason.append(str(error))
 
 
 def some_files(count: int) -> Files:
@@ -87,7 +87,7 @@ def test_many_threads_at_once(tmp_path: Path, opener: Opener, write: Write) -> N
 
 
 class Pipe(io.BytesIO):
-    """Cannot go back, so that a zip written to it has the sizes of its members behind them."""
+    """Not seekable, so that a zip written to it stores the sizes of members behind them."""
 
     def seekable(self) -> bool:
         return False
@@ -108,7 +108,7 @@ texts = st.text("abü/ .", min_size=1, max_size=9).filter(lambda text: text[-1] 
 )
 @settings(max_examples=100)
 def test_any_zip(files: Files, method: int, zip64: bool, streamed: bool, before: bytes) -> None:
-    """Also one written to a pipe, one with a longer header (zip64), and one with something in front of it."""
+    """Including one written to a pipe, one with a longer header (zip64), and one with a prefix."""
     file = Pipe() if streamed else io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as archive:
         for name, content in files.items():
@@ -132,7 +132,7 @@ def test_texts_and_names(tmp_path: Path, opener: Opener, write: Write) -> None:
 
 
 def test_only_files_are_members(tmp_path: Path) -> None:
-    """Of a link there is only the other file's name; of a sparse file, only the parts that are not zero."""
+    """A link holds only the other file's name, a sparse file only the parts that are not zero."""
     path = tmp_path / "archive.tar"
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as tar:
         for name, kind in (("folder", tarfile.DIRTYPE), ("soft", tarfile.SYMTYPE), ("hard", tarfile.LNKTYPE)):
@@ -162,7 +162,7 @@ def test_names_that_lead_elsewhere_are_only_names(tmp_path: Path, opener: Opener
 @pytest.mark.skipif(not IO.exists(), reason="the system does not count what a process reads")
 @pytest.mark.parametrize("opener", [TarMembers, ZipMembers])
 def test_gigabytes_are_not_read_at_opening(tmp_path: Path, opener: Opener) -> None:
-    """5 GiB, of which the disk keeps a few bytes; in the zip the last member lies beyond 32 bits (zip64)."""
+    """A sparse file of 5 GiB; in the zip the last member lies beyond 32 bits (zip64)."""
     path = tmp_path / "large"
     with path.open("wb") as file:
         if opener is TarMembers:
@@ -189,7 +189,7 @@ def test_a_large_member_is_in_memory_once(tmp_path: Path) -> None:
 
 
 def traced(read: Callable[[], object]) -> tuple[object, int]:
-    """What it returns, and the most bytes that Python took meanwhile."""
+    """The result, and the peak of Python's memory in bytes."""
     tracemalloc.start()
     try:
         return read(), tracemalloc.get_traced_memory()[1]
@@ -198,7 +198,7 @@ def traced(read: Callable[[], object]) -> tuple[object, int]:
 
 
 def was_read() -> int:
-    """Bytes that this process has read so far."""
+    """The bytes that this process has read so far."""
     return int(IO.read_text().split("rchar: ")[1].split()[0])
 
 
@@ -231,19 +231,19 @@ def test_no_archive(tmp_path: Path, opener: Opener, kind: str) -> None:
 
 @each_kind
 def test_cut_short_anywhere(tmp_path: Path, opener: Opener, write: Write) -> None:
-    """It is refused; or, between two members or behind the last, which only a tar allows, what is there is whole."""
+    """It is refused, except a tar cut between two members, whose remaining members are whole."""
     files = some_files(4)
     path = write(tmp_path / "archive", files)
     content = path.read_bytes()
-    said: list[str] = []
+    reason: list[str] = []
     for size in (*range(0, len(content), 97), len(content) - 1):
         path.write_bytes(content[:size])
-        with refused(said):
+        with refused(reason):
             members = opener(path)
             assert opener is TarMembers
             assert all(members.read(name) == files[name] for name in files if name in members)
-    assert len(said) > len(content) / 97 / 3
-    assert all(" archive, or is cut short: " in line for line in said)
+    assert len(reason) > len(content) / 97 / 3
+    assert all(" archive, or is cut short: " in line for line in reason)
 
 
 @each_kind
@@ -258,18 +258,18 @@ def test_shrinking_while_it_is_read(tmp_path: Path, opener: Opener, write: Write
 
 @pytest.mark.parametrize("write", [write_zip, write_stored])
 def test_a_changed_byte(tmp_path: Path, write: Write) -> None:
-    """Wherever it is: a member is as it was or it is refused."""
+    """Every member is unchanged or refused."""
     files = {"a": b"abc" * 20, "b": bytes(range(40))}
     path = write(tmp_path / "archive", files)
     content = path.read_bytes()
-    said: list[str] = []
+    reason: list[str] = []
     for place in range(len(content)):
         path.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
-        with refused(said):
+        with refused(reason):
             members = ZipMembers(path)
             assert all(members.read(name) == files[name] for name in files if name in members)
-    assert len(said) > len(content) / 2
-    assert all(line.startswith(str(path)) and "\n" not in line for line in said)
+    assert len(reason) > len(content) / 2
+    assert all(line.startswith(str(path)) and "\n" not in line for line in reason)
 
 
 def patch(content: bytes, signature: bytes, offset: int, form: str, value: int) -> bytes:
@@ -280,7 +280,7 @@ def patch(content: bytes, signature: bytes, offset: int, form: str, value: int) 
 
 
 @pytest.mark.parametrize(
-    ("offset", "form", "value", "said"),
+    ("offset", "form", "value", "reason"),
     [
         (8, "<H", 1, "a is encrypted; bring an archive that needs no password"),
         (10, "<H", 12, "a is compressed by method 12, not stored or deflated"),
@@ -290,14 +290,14 @@ def patch(content: bytes, signature: bytes, offset: int, form: str, value: int) 
         (42, "<I", 3, "a is not where the archive says; bring the archive again"),
     ],
 )
-def test_fields_that_are_wrong(tmp_path: Path, offset: int, form: str, value: int, said: str) -> None:
-    """In the list of members; a size of 4 GB does not take that much memory."""
+def test_fields_that_are_wrong(tmp_path: Path, offset: int, form: str, value: int, reason: str) -> None:
+    """Fields in the list of members; a declared size of 4 GB does not take that much memory."""
     path = write_zip(tmp_path / "archive", {"a": b"abc" * 30})
     path.write_bytes(patch(path.read_bytes(), b"PK\1\2", offset, form, value))
     members = ZipMembers(path)
-    pattern = re.escape(f"ARCHIVE: {said}").replace(r"\.\*", ".*")
-    found, peak = traced(lambda: message(lambda: members.read("a"), path))
-    assert re.fullmatch(pattern, str(found))
+    pattern = re.escape(f"ARCHIVE: {reason}").replace(r"\.\*", ".*")
+    reported, peak = traced(lambda: message(lambda: members.read("a"), path))
+    assert re.fullmatch(pattern, str(reported))
     assert peak < 1_000_000
 
 
@@ -305,5 +305,5 @@ def test_data_that_cannot_be_unpacked(tmp_path: Path) -> None:
     path = write_zip(tmp_path / "archive", {"a": b"abc" * 30})
     content = path.read_bytes()
     path.write_bytes(content[:31] + b"\xff" * 5 + content[36:])
-    said = message(lambda: ZipMembers(path).read("a"), path)
-    assert re.fullmatch(r"ARCHIVE: a is damaged \(Error -3 .*\); bring the archive again", said)
+    reason = message(lambda: ZipMembers(path).read("a"), path)
+    assert re.fullmatch(r"ARCHIVE: a is damaged \(Error -3 .*\); bring the archive again", reason)

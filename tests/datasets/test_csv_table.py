@@ -1,4 +1,4 @@
-"""Tables as people save them."""
+"""CSV files as programs save them."""
 
 import csv
 import tempfile

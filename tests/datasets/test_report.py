@@ -1,4 +1,4 @@
-"""What a person is told about a table before training."""
+"""The profile of a label table."""
 
 import numpy as np
 import pytest

@@ -23,6 +23,6 @@ def test_published_sizes(n: int, train: int, validation: int) -> None:
 
 
 def test_published_draw() -> None:
-    """The rule spelled out: the last fifth of RandomState(1200)'s permutation."""
+    """The last fifth of RandomState(1200)'s permutation."""
     order = np.random.RandomState(1200).permutation(100).tolist()
     assert validation_split(100)[1].tolist() == sorted(order[80:])

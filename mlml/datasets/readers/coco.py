@@ -1,7 +1,7 @@
-"""A user's own images with annotations in the form of COCO's instances files, as most labelling tools export them.
+"""A user's images with annotations in the format of COCO's instances files, as most labelling tools export them.
 
-A class is present in an image where it has an annotation. What a class without one is cannot be seen from the file,
-and must be said: everything may have been annotated, or only some classes in each image.
+A class is present in an image that has an annotation of it. The file does not tell whether other classes are absent or
+unknown, so an option must.
 """
 
 from collections.abc import Mapping
@@ -13,15 +13,15 @@ from pydantic import PlainValidator
 
 from mlml.datasets.coco_json import Instances, parse_file
 from mlml.datasets.source import Source
-from mlml.datasets.user_folder import STATES, Given, State, below, source
+from mlml.datasets.user_folder import STATES, RawTable, State, below, source
 
 _KEYS = ("train", "validation", "val", "test")
 
 
 def _files(value: Any) -> str | dict[str, str]:
     values = list(value.values()) if isinstance(value, Mapping) else [value]
-    known = not isinstance(value, Mapping) or set(value) <= set(_KEYS)
-    if not values or not known or not all(isinstance(one, str) and one for one in values):
+    keys_valid = not isinstance(value, Mapping) or set(value) <= set(_KEYS)
+    if not values or not keys_valid or not all(isinstance(name, str) and name for name in values):
         raise ValueError(f"must be a file, or a file each under some of {', '.join(_KEYS)}")
     return dict(value) if isinstance(value, Mapping) else str(value)
 
@@ -40,13 +40,13 @@ def read(
     Images without annotations are kept.
 
     Args:
-        folder: the data set's own folder.
+        folder: the data set's folder.
         archives: unused.
-        unlisted: what a class without an annotation in an image is.
-        annotations: the file of annotations, below `folder`; or one for each split. From one file, and without a file
-            for validation, images are drawn (see `mlml.datasets.user_folder.source`).
+        unlisted: state of a class without an annotation in an image.
+        annotations: the annotation file below `folder`, or one for each split. Splits without a file are drawn (see
+            `mlml.datasets.user_folder.source`).
         images: the folder below `folder` that the file names of images start from.
-        upright: whether pictures are turned as their EXIF orientation says.
+        upright: whether to apply the EXIF orientation.
 
     Raises:
         ValueError: a file is missing or wrong, or the files' categories differ; one line a fault.
@@ -57,27 +57,27 @@ def read(
     root = below(folder, images, "images")
     if not root.is_dir():
         raise ValueError(f"{root} is missing; it is the folder of the images, or say which in images.options.images")
-    found = {key: parse_file(path) for key, path in paths.items()}
-    first = next(iter(found))
-    for key, one in found.items():
-        if one.categories != found[first].categories:
-            raise ValueError(f"{paths[key]}: {_difference(one, found[first])} {paths[first]}; they must have the same")
-    place = {key: f"{named[key]}, image id" if key else "image id" for key in found}
-    given = Given(
+    parsed = {key: parse_file(path) for key, path in paths.items()}
+    first = next(iter(parsed))
+    for key, one in parsed.items():
+        if one.categories != parsed[first].categories:
+            raise ValueError(f"{paths[key]}: {_difference(one, parsed[first])} {paths[first]}; they must have the same")
+    place = {key: f"{named[key]}, image id" if key else "image id" for key in parsed}
+    raw = RawTable(
         file=paths.get("", folder),
-        classes=tuple(name for _, name in found[first].categories),
-        images=[file for one in found.values() for file in one.files],
-        split=None if "" in found else [key for key, one in found.items() for _ in one.files],
-        labels=np.concatenate([one.labels(STATES[unlisted]) for one in found.values()]),
-        places=[f"{place[key]} {number}" for key, one in found.items() for number in one.ids],
+        classes=tuple(name for _, name in parsed[first].categories),
+        images=[file for one in parsed.values() for file in one.files],
+        split=None if "" in parsed else [key for key, one in parsed.items() for _ in one.files],
+        labels=np.concatenate([one.labels(STATES[unlisted]) for one in parsed.values()]),
+        places=[f"{place[key]} {number}" for key, one in parsed.items() for number in one.ids],
         faults=[],
         root=root,
     )
-    return source(given, upright)
+    return source(raw, upright)
 
 
 def _difference(one: Instances, other: Instances) -> str:
-    """What the categories of one file have that another's lack, or else the other way round."""
+    """The first category that only one of two files has, as a phrase for a message."""
     more, less = (
         [f"{name!r} (id {number!r})" for number, name in here.categories if (number, name) not in there.categories]
         for here, there in ((one, other), (other, one))

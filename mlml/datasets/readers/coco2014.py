@@ -25,7 +25,7 @@ def read(folder: Path, archives: Path) -> Source:
     """Read the archives in `archives`; images are named as in them: ``train2014/COCO_train2014_000000000009.jpg``.
 
     Raises:
-        ValueError: an archive is not there, is no zip file, or lacks its annotations or a photograph.
+        ValueError: an archive is missing, is not a zip file, or lacks its annotations or a photograph.
     """
     members = {part: ZipMembers(archives / file) for part, file in PHOTOGRAPHS.items()}
     table = label_table(ZipMembers(archives / ANNOTATIONS).read)
@@ -44,11 +44,11 @@ def label_table(content: Callable[[str], bytes]) -> Table:
     """The label table of the official annotations.
 
     Args:
-        content: path of a file, such as "annotations/instances_train2014.json" -> its content. Such a file is very
-            large, so it is asked for one when the other is gone.
+        content: path of a file, such as "annotations/instances_train2014.json" -> its content. The files are very
+            large, so the first is freed before the second is read.
 
     Raises:
-        ValueError: a file that is not as `mlml.datasets.coco_json` needs it, or two with different categories.
+        ValueError: a file that `mlml.datasets.coco_json` refuses, or two files with different categories.
     """
     (categories, train_images, train), (others, test_images, test) = (_official(content, part) for part in PHOTOGRAPHS)
     if categories != others:
@@ -69,7 +69,7 @@ def _path(part: str) -> str:
 
 def _official(content: Callable[[str], bytes], part: str) -> tuple[tuple[tuple[Id, str], ...], list[str], lb.Labels]:
     """Categories, names of the images with an annotation, and their labels int8 [n, L]."""
-    found = parse(content(_path(part)), _path(part))
-    annotated = np.unique(found.rows).tolist()
-    rows = np.array(sorted(annotated, key=lambda row: str(found.ids[row])), np.int64)
-    return found.categories, [f"{part}/{found.files[row]}" for row in rows], found.labels(lb.ABSENT)[rows]
+    parsed = parse(content(_path(part)), _path(part))
+    annotated = np.unique(parsed.rows).tolist()
+    rows = np.array(sorted(annotated, key=lambda row: str(parsed.ids[row])), np.int64)
+    return parsed.categories, [f"{part}/{parsed.files[row]}" for row in rows], parsed.labels(lb.ABSENT)[rows]

@@ -1,7 +1,7 @@
-"""Multi-label images made from scikit-learn's bundled handwritten digits: nothing to bring, small, quick to learn.
+"""Multi-label images made from scikit-learn's handwritten digits: no download, small, quick to learn.
 
-Each image is a canvas with none to four digits among clutter; its label says which of the ten digits occur. The
-digits are real scans (``load_digits``: 1,797 of 8x8 pixels), those of the test images never occur in the others.
+Each image is a canvas with zero to four digits among clutter; its labels are the digits that occur. The digits are
+real scans (``load_digits``: 1,797 of 8x8 pixels); scans of the test images never occur in the others.
 """
 
 import io
@@ -51,10 +51,10 @@ def read(
 ) -> Source:
     """Make the data set: `train_images`, of which `validation_split` takes some for validation, and `test_images`.
 
-    An image depends on its name and on `canvas` alone: more images leave the earlier ones as they are.
+    An image depends only on its name and on `canvas`: more images do not change the first ones.
 
     Args:
-        folder: unused, there are no files.
+        folder: unused.
         archives: unused.
         canvas: width and height of an image in pixels.
     """
@@ -83,14 +83,14 @@ def scans() -> tuple[_Bytes, _Ints, dict[str, _Ints]]:
 
 
 def layout(pool: str, index: int, canvas: int) -> tuple[Digit, ...]:
-    """The digits of image `index` of `pool`, in the order in which they are painted."""
+    """The digits of image `index` of `pool`, in painting order."""
     draw = _draws(pool, index, 0).random_sample
     _, names, pools = scans()
     placed: list[Digit] = []
     for _ in range(_choose(draw(), _COUNTS)):
         of_class = pools[pool][names[pools[pool]] == _choose(draw(), _SHARES)]
         scan = int(of_class[int(draw() * len(of_class))])
-        for _ in range(100):  # in vain only on a full canvas; the last place is then taken
+        for _ in range(100):  # on a full canvas the last place is used
             height = int((0.36 + 0.18 * draw()) * canvas)
             width = int((0.75 + 0.40 * draw()) * height)
             digit = Digit(scan, int(draw() * (canvas - width)), int(draw() * (canvas - height)), width, height)

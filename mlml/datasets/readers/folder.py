@@ -1,8 +1,8 @@
-"""A user's own images with a table of labels: one row an image, one column a class.
+"""A user's images with a table of labels: one row an image, one column a class.
 
-``labels.csv`` has a column ``image`` (path below the folder), if wanted a column ``split`` (train, val, test), and one
-column a class; a cell is 1, 0 or blank. Some tables have -1, too: what it and 0 mean then differs from one author to
-the next, so it must be said in the options.
+``labels.csv`` has a column ``image`` (path below the folder), an optional column ``split`` (train, val, test), and one
+column a class; a cell is 1, 0 or blank. Some tables also have -1. Authors then differ in what it and 0 mean, so the
+options must say.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 from mlml import labels as lb
 from mlml.datasets.csv_table import open_sheet
 from mlml.datasets.source import Source
-from mlml.datasets.user_folder import STATES, Given, State, below, source
+from mlml.datasets.user_folder import STATES, RawTable, State, below, source
 
 _ONE, _ZERO, _BLANK, _MINUS_ONE = 0, 1, 2, 3
 _CELLS = {
@@ -37,35 +37,35 @@ def read(
     """Read a table of labels in `folder`; rows are sorted by image.
 
     Args:
-        folder: the data set's own folder.
+        folder: the data set's folder.
         archives: unused.
         labels: name of the table.
-        zero, minus_one: what the cells 0 and -1 mean; in a table without -1, 0 is absent.
-        blank: what a cell without a value means.
-        upright: whether pictures are turned as their EXIF orientation says.
+        zero, minus_one: meaning of the cells 0 and -1; without -1, 0 means absent.
+        blank: meaning of an empty cell.
+        upright: whether to apply the EXIF orientation.
 
     Raises:
         ValueError: the file is missing or wrong; one line a fault, all faults together.
     """
-    given = _parse(below(folder, labels, "labels"), folder)
-    faults = [*given.faults]
-    if (zero is None or minus_one is None) and lb.count(given.labels, _MINUS_ONE, axis=0).any():
-        row, column = lb.first(given.labels == _MINUS_ONE)
+    raw = _parse(below(folder, labels, "labels"), folder)
+    faults = [*raw.faults]
+    if (zero is None or minus_one is None) and lb.count(raw.labels, _MINUS_ONE, axis=0).any():
+        row, column = lb.first(raw.labels == _MINUS_ONE)
         text = (
-            f"class {given.classes[column]!r}: there are -1 cells, so say what 0 and -1 mean: images.options.zero "
+            f"class {raw.classes[column]!r}: there are -1 cells, so say what 0 and -1 mean: images.options.zero "
             "and images.options.minus_one of dataset.yaml, each absent or unknown"
         )
-        faults.append((given.places[row], text))
+        faults.append((raw.places[row], text))
     meaning = np.array([lb.PRESENT, STATES[zero or "absent"], STATES[blank], STATES[minus_one or "absent"], lb.UNKNOWN])
-    for part in lb.chunks(given.labels):  # in place
+    for part in lb.chunks(raw.labels):  # in place
         part[:] = meaning[part]
-    return source(given._replace(faults=faults), upright)
+    return source(raw._replace(faults=faults), upright)
 
 
-def _parse(path: Path, folder: Path) -> Given:
-    """The table; its `labels` are still the codes of the cells."""
+def _parse(path: Path, folder: Path) -> RawTable:
+    """Parse the table; `labels` holds the codes of the cells."""
     images, split, places = [], [], []
-    codes = bytearray()  # grows in place; rows in a list would need the memory twice when they become one array
+    codes = bytearray()  # grows in place: a list of rows would need the memory twice while it becomes one array
     faults = []
     with open_sheet(path, ["image"]) as sheet:
         at = {name: i for i, name in enumerate(sheet.columns)}
@@ -78,18 +78,18 @@ def _parse(path: Path, folder: Path) -> Given:
             if len(row) != len(at):
                 faults.append((place, f"{len(row)} cells, the header has {len(at)}"))
                 row = (row + [""] * len(at))[: len(at)]
-            found, bad = _codes([row[i] for i in columns], classes)
+            row_codes, bad = _codes([row[i] for i in columns], classes)
             faults += [(place, text) for text in bad]
-            codes += found
+            codes += row_codes
             images.append(row[at["image"]].strip())
             split.append(row[at["split"]] if "split" in at else "")
             places.append(place)
     matrix = np.frombuffer(codes, np.int8).reshape(len(images), len(classes))
-    return Given(path, classes, images, split if "split" in at else None, matrix, places, faults, folder)
+    return RawTable(path, classes, images, split if "split" in at else None, matrix, places, faults, folder)
 
 
 def _codes(cells: list[str], classes: tuple[str, ...]) -> tuple[bytes, list[str]]:
-    """A code for each cell, and what is wrong with them."""
+    """The code of each cell, and the faults."""
     try:
         return bytes(map(_CELLS.__getitem__, cells)), []
     except KeyError:

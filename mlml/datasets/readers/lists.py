@@ -1,7 +1,7 @@
-"""A user's own images with a table of label lists: one row an image, its labels in one cell, as ``cat;dog``.
+"""A user's images with a table of label lists: one row an image, its labels in one cell, as ``cat;dog``.
 
-The table has the columns ``image`` (path below the folder), ``labels`` and, if wanted, ``split`` (train, val, test).
-What a list says about the classes that are not in it cannot be seen from the table and must be said in the options.
+The table has the columns ``image`` (path below the folder), ``labels`` and optionally ``split`` (train, val, test). It
+does not tell whether unlisted classes are absent or unknown, so an option must.
 """
 
 import logging
@@ -13,7 +13,7 @@ import numpy as np
 from mlml import labels as lb
 from mlml.datasets.csv_table import Sheet, open_sheet
 from mlml.datasets.source import Source
-from mlml.datasets.user_folder import STATES, Classes, Given, State, Text, below, source
+from mlml.datasets.user_folder import STATES, Classes, RawTable, State, Text, below, source
 
 logger = logging.getLogger(__name__)
 
@@ -33,15 +33,15 @@ def read(
     """Read a table of label lists in `folder`; rows are sorted by image.
 
     Args:
-        folder: the data set's own folder.
+        folder: the data set's folder.
         archives: unused.
-        unlisted: what a class is that an image's lists don't name.
+        unlisted: state of a class that an image's lists do not name.
         labels: name of the table.
-        column: the column with the names of the classes that are present, in any order.
-        separator: what stands between two names.
-        absent_column: the column with the names of the classes that are known to be absent.
+        column: the column that lists the present classes, in any order.
+        separator: the text between two names.
+        absent_column: the column that lists the absent classes.
         classes: the names of all classes; None: all names that occur, sorted.
-        upright: whether pictures are turned as their EXIF orientation says.
+        upright: whether to apply the EXIF orientation.
 
     Raises:
         ValueError: the file is missing or wrong; one line a fault, all faults together.
@@ -56,20 +56,21 @@ def read(
                 f"{path}: {separator!r} separates its columns, so images.options.separator must be another sign; "
                 "save the table with another one"
             )
-        given = _parse(path, sheet, lists, separator, classes, unlisted)
-    return source(given._replace(root=folder), upright)
+        raw = _parse(path, sheet, lists, separator, classes, unlisted)
+    return source(raw._replace(root=folder), upright)
 
 
 class _Names:
-    """The classes by number, in the order in which they come up, and which of them are listed for which row."""
+    """Numbers the classes as they come up, and collects the numbers listed for each row."""
 
     def __init__(self, classes: list[str] | None) -> None:
         self.fixed = classes
         self.numbers = {name: number for number, name in enumerate(dict.fromkeys(classes or []))}
-        self.listed = {state: (array("q"), array("q")) for state in STATES}  # rows, numbers: no object a label
+        # Rows and numbers; arrays, for there may be millions.
+        self.listed = {state: (array("q"), array("q")) for state in STATES}
 
     def add(self, row: int, state: str, names: list[str]) -> list[str]:
-        """Note what is listed for a row; returns what is wrong with it."""
+        """Add the names listed for a row; returns the faults."""
         faults = []
         for name in names:
             if self.fixed is not None and name not in self.numbers:
@@ -93,7 +94,7 @@ class _Names:
 
 def _parse(
     path: Path, sheet: Sheet, lists: dict[str, str], separator: str, classes: list[str] | None, unlisted: State
-) -> Given:
+) -> RawTable:
     at = {name: i for i, name in enumerate(sheet.columns)}
     unused = [name for name in at if name not in ("image", "split", *lists.values())]
     if unused:
@@ -106,18 +107,18 @@ def _parse(
         if len(row) != len(at):
             faults.append((place, f"{len(row)} cells, the header has {len(at)}"))
             continue
-        found = {state: _split(row[at[name]], separator) for state, name in lists.items()}
-        for state, listed in found.items():
-            faults += [(place, text) for text in names.add(len(images), state, listed)]
-        both = [name for name in found["present"] if name in found.get("absent", ())]
+        listed = {state: _split(row[at[name]], separator) for state, name in lists.items()}
+        for state, classes_of_row in listed.items():
+            faults += [(place, text) for text in names.add(len(images), state, classes_of_row)]
+        both = [name for name in listed["present"] if name in listed.get("absent", ())]
         faults += [(place, f"{name!r} is in both lists, present and absent") for name in both]
         images.append(row[at["image"]].strip())
         split.append(row[at["split"]] if "split" in at else "")
         places.append(place)
     if not names.numbers and not faults:
         raise ValueError(f"{path}: no row lists a class in the column {', '.join(lists.values())}")
-    known, matrix = names.matrix(len(images), unlisted)
-    return Given(path, known, images, split if "split" in at else None, matrix, places, faults, path.parent)
+    all_classes, matrix = names.matrix(len(images), unlisted)
+    return RawTable(path, all_classes, images, split if "split" in at else None, matrix, places, faults, path.parent)
 
 
 def _split(cell: str, separator: str) -> list[str]:

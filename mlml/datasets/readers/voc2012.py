@@ -30,7 +30,7 @@ def read(folder: Path, archives: Path) -> Source:
     """Read the archive in `archives`.
 
     Raises:
-        ValueError: the archive is not there, is no tar file, or lacks a list or a photograph.
+        ValueError: the archive is missing, is not a tar file, or lacks a list or a photograph.
     """
     members = TarMembers(archives / ARCHIVE)
     table = label_table(members.text)
@@ -48,7 +48,7 @@ def label_table(text: Callable[[str], str]) -> Table:
         text: path of a list, from "VOCdevkit" on -> its content.
 
     Raises:
-        ValueError: a list with another form, or for other images than the first class's.
+        ValueError: a list of another form, or one with other images than the first class's.
     """
     train_ids, train = _official(text, "train")
     test_ids, test = _official(text, "val")

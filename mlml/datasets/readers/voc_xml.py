@@ -1,7 +1,7 @@
-"""A user's own images with an XML file each, in the form of Pascal VOC, as tools for drawing boxes write it.
+"""A user's images with an XML file each in the format of Pascal VOC, as labelling tools write it.
 
-A class is present where an object of it is. What a class is that has no object cannot be seen from the files and must
-be said in the options: the objects of all classes may have been marked, or those of a few.
+A class is present in an image that has an object of it. The files do not tell whether other classes are absent or
+unknown, so an option must.
 """
 
 import os
@@ -14,7 +14,7 @@ import numpy as np
 
 from mlml import labels as lb
 from mlml.datasets.source import Source
-from mlml.datasets.user_folder import STATES, Classes, Given, State, below, source
+from mlml.datasets.user_folder import STATES, Classes, RawTable, State, below, source
 
 LISTS = {"train.txt": "train", "val.txt": "val", "test.txt": "test"}
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
@@ -22,7 +22,7 @@ _MAIN = "ImageSets/Main"
 
 
 class _Annotation(NamedTuple):
-    """An XML file: the image it names, its classes with whether one of their objects is not difficult, its faults."""
+    """A parsed XML file: its image, whether each class has an object that is not difficult, and its faults."""
 
     filename: str
     objects: dict[str, bool]
@@ -44,15 +44,15 @@ def read(
     """Read the XML files in a folder below `folder`; rows are sorted by image.
 
     Args:
-        folder: the data set's own folder.
+        folder: the data set's folder.
         archives: unused.
-        unlisted: what a class is that an image has no object of.
+        unlisted: state of a class without an object in an image.
         annotations: the folder of the XML files.
-        images: the folder of the images. An XML file's image is the one it names, or else the one of its own name.
-        splits: the folder with train.txt, val.txt and test.txt, the names of XML files without .xml; need not be there.
-        difficult: what a class is whose objects are all marked difficult; absent in the protocol of Pascal VOC.
+        images: the folder of the images. An XML file's image is the one it names, or else the one with its stem.
+        splits: the folder with train.txt, val.txt and test.txt, the names of XML files without .xml; optional.
+        difficult: state of a class whose objects are all marked difficult; absent in the protocol of Pascal VOC.
         classes: the names of all classes; None: all names that occur, sorted.
-        upright: whether pictures are turned as their EXIF orientation says.
+        upright: whether to apply the EXIF orientation.
 
     Raises:
         ValueError: a file is missing or wrong; one line a fault, all faults together.
@@ -63,20 +63,20 @@ def read(
         if not path.is_dir():
             raise ValueError(f"{path} is missing; it must be a folder")
     files = {path.stem: path for path in sorted(where.iterdir()) if path.suffix.lower() == ".xml"}
-    words, faults = _words(lists, files) if lists.is_dir() else ({}, [])
+    words, faults = _read_splits(lists, files) if lists.is_dir() else ({}, [])
     allowed = frozenset(classes) if classes else None
-    found = {stem: _parse(path, allowed) for stem, path in files.items()}
-    faults += [(files[stem].name, fault) for stem, one in found.items() for fault in one.faults]
-    known = tuple(classes or sorted({name for one in found.values() for name in one.objects}))
-    if files and not known and not faults:
+    parsed = {stem: _parse(path, allowed) for stem, path in files.items()}
+    faults += [(files[stem].name, fault) for stem, one in parsed.items() for fault in one.faults]
+    all_classes = tuple(classes or sorted({name for one in parsed.values() for name in one.objects}))
+    if files and not all_classes and not faults:
         raise ValueError(f"{where}: no XML file has an object")
     pictures = _pictures(root)
-    good = {stem: one for stem, one in found.items() if one.filename}
+    good = {stem: one for stem, one in parsed.items() if one.filename}
     names = [_image(root, one.filename, pictures.get(stem)) for stem, one in good.items()]
-    matrix = _matrix([one.objects for one in good.values()], known, STATES[unlisted], STATES[difficult])
+    matrix = _matrix([one.objects for one in good.values()], all_classes, STATES[unlisted], STATES[difficult])
     split = [words.get(stem, "train") for stem in good] if words else None
     places = [files[stem].name for stem in good]
-    return source(Given(where, known, names, split, matrix, places, faults, root), upright)
+    return source(RawTable(where, all_classes, names, split, matrix, places, faults, root), upright)
 
 
 def _parse(path: Path, classes: Collection[str] | None) -> _Annotation:
@@ -101,42 +101,42 @@ def _parse(path: Path, classes: Collection[str] | None) -> _Annotation:
 
 
 class _NoDoctype(ElementTree.TreeBuilder):
-    """Stops at a document type: these files need none, and the entities that it declares may fill the memory."""
+    """Refuses a document type: its entities may fill the memory, and these files need none."""
 
     def doctype(self, name: str, pubid: str, system: str) -> None:
         raise ValueError("it has a DOCTYPE, which is not read; remove it")
 
 
-def _words(folder: Path, files: dict[str, Path]) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """The word for the split of each XML file, and what is wrong with the lists."""
-    there = [name for name in LISTS if (folder / name).is_file()]
-    if not there:
+def _read_splits(folder: Path, files: dict[str, Path]) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """The split of each XML file, and the faults of the lists."""
+    existing = [name for name in LISTS if (folder / name).is_file()]
+    if not existing:
         raise ValueError(f"{folder} has none of {', '.join(LISTS)}; remove the folder to have the images split")
     words: dict[str, str] = {}
     faults = []
-    for name in there:
+    for name in existing:
         for number, line in enumerate((folder / name).read_text("utf-8-sig", "replace").splitlines(), 1):
             stem = line.strip()
             if stem and stem not in files:
                 faults.append((f"{name}, line {number}", f"{stem!r} is not the name of an XML file, without .xml"))
             elif stem and words.setdefault(stem, LISTS[name]) != LISTS[name]:
                 faults.append((files[stem].name, f"is in {words[stem]}.txt and in {name}"))
-    faults += [(path.name, f"is in none of {', '.join(there)}") for stem, path in files.items() if stem not in words]
+    faults += [(path.name, f"is in none of {', '.join(existing)}") for stem, path in files.items() if stem not in words]
     return words, faults
 
 
 def _pictures(root: Path) -> dict[str, str]:
-    """Name without suffix -> name, of the pictures in a folder; the first of `SUFFIXES` counts."""
+    """Stem -> name of the images in a folder; of several suffixes, the first in `SUFFIXES` counts."""
     rank = {suffix: i for i, suffix in enumerate(SUFFIXES)}
-    found = [path for path in root.iterdir() if path.suffix.lower() in rank]
-    return {path.stem: path.name for path in sorted(found, key=lambda path: (-rank[path.suffix.lower()], path.name))}
+    paths = [path for path in root.iterdir() if path.suffix.lower() in rank]
+    return {path.stem: path.name for path in sorted(paths, key=lambda path: (-rank[path.suffix.lower()], path.name))}
 
 
-def _image(root: Path, filename: str, own: str | None) -> str:
-    """The image that an XML file names, or else the one of its own name."""
+def _image(root: Path, filename: str, same_stem: str | None) -> str:
+    """The image that an XML file names, or else the one with its stem."""
     path = PurePath(filename)
     inside = not path.is_absolute() and ".." not in path.parts
-    return filename if own is None or (inside and os.path.isfile(root / path)) else own
+    return filename if same_stem is None or (inside and os.path.isfile(root / path)) else same_stem
 
 
 def _matrix(objects: Sequence[dict[str, bool]], classes: tuple[str, ...], unlisted: int, difficult: int) -> lb.Labels:

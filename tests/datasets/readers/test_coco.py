@@ -1,4 +1,4 @@
-"""A user's own files in COCO's form: splits, labels and images, and all that is wrong said at once."""
+"""A user's files in COCO's format: splits, labels and images; one message reports all faults."""
 
 import json
 from pathlib import Path
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from mlml import datasets
-from mlml.datasets.prepare import prepare
-from mlml.datasets.source import Source
-from mlml.datasets.split import validation_split
 from mlml.images.decoding import decode
+from tests.datasets.readers.shared import Reader
+
+READER = Reader("coco", unlisted="absent")
+read, fault, faults = READER.read, READER.fault, READER.faults
 
 Json = dict[str, Any]
 CATEGORIES = [{"id": 7, "name": "dog"}, {"id": 3, "name": "Käse"}]
@@ -27,7 +27,7 @@ def instances(images: dict[Any, str], pairs: list[tuple[Any, Any]], categories: 
 
 
 def brought(root: Path, files: dict[str, Json], images: str = "images", mark: str = "") -> Path:
-    """A folder with these files and the pictures that they name, each of another grey."""
+    """A folder with these files and their images, each in a different grey."""
     for name, content in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(mark + json.dumps(content, ensure_ascii=False), "utf-8")
@@ -41,16 +41,6 @@ def brought(root: Path, files: dict[str, Json], images: str = "images", mark: st
 SMALL = instances({9: "b.png", 10: "a/ä.png", 11: "c.png"}, [(11, 3), (9, 7), (11, 7), (11, 3)])
 
 
-def read(root: Path, **options: Any) -> Source:
-    return datasets.read("coco", root, Path("nowhere"), options)
-
-
-def fault(root: Path, **options: Any) -> str:
-    with pytest.raises(ValueError) as error:
-        read(root, **{"unlisted": "absent", **options})
-    return str(error.value).replace(str(root), "FOLDER")
-
-
 @pytest.mark.parametrize(("unlisted", "value"), [("absent", -1), ("unknown", 0)])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_one_file(tmp_path: Path, unlisted: str, value: int, mark: str) -> None:
@@ -58,6 +48,7 @@ def test_one_file(tmp_path: Path, unlisted: str, value: int, mark: str) -> None:
     assert source.table.classes == ("Käse", "dog")
     assert source.table.images == ("a/ä.png", "b.png", "c.png")
     assert source.table.labels.tolist() == [[value, value], [value, 1], [1, 1]]
+    assert source.table.split.count("test") == 1  # from one file the splits are drawn
     assert source.places == tuple(
         f"{tmp_path}/instances.json, image id {place}" for place in ("10: a/ä.png", "9: b.png", "11: c.png")
     )
@@ -65,16 +56,9 @@ def test_one_file(tmp_path: Path, unlisted: str, value: int, mark: str) -> None:
     assert source.upright and not read(tmp_path, unlisted=unlisted, upright=False).upright
 
 
-def test_from_one_file_the_splits_are_drawn(tmp_path: Path) -> None:
-    names = {number: f"{number:02}.png" for number in range(30)}
-    table = read(brought(tmp_path, {"instances.json": instances(names, [(0, 3)])}), unlisted="absent").table
-    assert table.rows("test").tolist() == validation_split(30)[1].tolist()
-    assert [len(table.rows(split)) for split in ("train", "validation", "test")] == [19, 5, 6]
-
-
 @pytest.mark.parametrize("validation", ["val", "validation"])
 def test_a_file_for_each_split(tmp_path: Path, validation: str) -> None:
-    """Ids may be used again in another file; the order of categories in a file means nothing."""
+    """Files may share ids and order their categories differently."""
     files = {
         "a/train.json": instances({1: "t/1.png", 2: "t/2.png"}, [(1, 7)]),
         "a/val.json": instances({1: "v/1.png"}, [(1, 3)], CATEGORIES[::-1]),
@@ -89,33 +73,14 @@ def test_a_file_for_each_split(tmp_path: Path, validation: str) -> None:
     assert source.places is not None and source.places[3] == f"{tmp_path}, a/val.json, image id 1: v/1.png"
 
 
-def test_without_a_file_for_validation_it_is_drawn_from_training(tmp_path: Path) -> None:
-    files = {
-        "train.json": instances({i: f"{i:02}.png" for i in range(20)}, [(0, 3)]),
-        "test.json": instances({30: "30.png"}, [(30, 3)]),
-    }
-    brought(tmp_path, files)
-    table = read(tmp_path, annotations={"train": "train.json", "test": "test.json"}, unlisted="absent").table
-    assert table.rows("validation").tolist() == validation_split(20)[1].tolist()
-    assert table.rows("test").tolist() == [20]
-
-
 def test_images_beside_the_file_and_ids_of_text(tmp_path: Path) -> None:
     content = instances(
         {"x": "ü x.png", "y": "y.png"}, [("y", "b")], [{"id": "b", "name": "B"}, {"id": "a", "name": "A"}]
     )
-    table = read(brought(tmp_path, {"instances.json": content}, "."), images=".", unlisted="absent").table
+    table = read(brought(tmp_path, {"instances.json": content}, "."), images=".").table
     assert table.classes == ("A", "B")
     assert table.images == ("y.png", "ü x.png")
     assert table.labels.tolist() == [[-1, 1], [-1, -1]]
-
-
-def test_a_picture_that_cannot_be_read_is_named_by_its_place(tmp_path: Path) -> None:
-    source = read(brought(tmp_path, {"instances.json": SMALL}), unlisted="absent")
-    (tmp_path / "images/c.png").write_bytes(b"")
-    with pytest.raises(ValueError) as error:
-        prepare(source, 8, tmp_path / "prepared")
-    assert str(error.value).split("\n")[1].startswith(f"{tmp_path}/instances.json, image id 11: c.png: ")
 
 
 # What can be wrong
@@ -141,17 +106,21 @@ def test_a_picture_that_cannot_be_read_is_named_by_its_place(tmp_path: Path) -> 
 )
 def test_wrong_options(tmp_path: Path, options: dict[str, Any], line: str) -> None:
     must = ("must be a file, or a file each under some of train, validation, val, test", "must be a path below FOLDER")
-    with pytest.raises(ValueError) as error:
-        read(tmp_path, **{**({"unlisted": "absent"} if options else {}), **options})
-    assert str(error.value).replace(str(tmp_path), "FOLDER") == line.format(*must)
+    assert (READER if options else Reader("coco")).fault(tmp_path, **options) == line.format(*must)
+
+
+def test_a_fault_within_a_file_is_reported_with_its_name(tmp_path: Path) -> None:
+    brought(tmp_path, {"instances.json": SMALL, "val.json": instances({1: "v.png"}, [(2, 3)])})
+    message = fault(tmp_path, annotations={"train": "instances.json", "val": "val.json"})
+    assert message == "FOLDER/val.json: faults: 1\nannotations with image_id 2, no id in images: 1"
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
-    said = "FOLDER/images is missing; it is the folder of the images, or say which in images.options.images"
-    assert fault(tmp_path) == said
+    reason = "FOLDER/images is missing; it is the folder of the images, or say which in images.options.images"
+    assert fault(tmp_path) == reason
     brought(tmp_path, {"instances.json": SMALL})
-    said = "FOLDER/val.json is missing; it must be a file of annotations in COCO's form"
-    assert fault(tmp_path, annotations={"train": "instances.json", "val": "val.json"}) == said
+    reason = "FOLDER/val.json is missing; it must be a file of annotations in COCO's form"
+    assert fault(tmp_path, annotations={"train": "instances.json", "val": "val.json"}) == reason
 
 
 def test_all_faults_of_images_with_their_ids(tmp_path: Path) -> None:
@@ -161,8 +130,7 @@ def test_all_faults_of_images_with_their_ids(tmp_path: Path) -> None:
     Image.new("L", (4, 3)).save(outside)
     names = {1: "b.png", 2: "../../outside.png", 3: str(outside), 4: "no.png", "x": "a", 6: "a/../b.png"}
     (root / "instances.json").write_text(json.dumps(instances(names, [(1, 7)])))
-    assert fault(root).split("\n") == [
-        "FOLDER/instances.json: faults: 5",
+    assert faults(root) == [
         "image id 2: image '../../outside.png' lies outside of FOLDER/images; put it into the folder",
         f"image id 3: image '{outside}' lies outside of FOLDER/images; put it into the folder",
         "image id 4: image 'no.png' is missing",
@@ -174,28 +142,21 @@ def test_all_faults_of_images_with_their_ids(tmp_path: Path) -> None:
 def test_an_image_in_two_splits(tmp_path: Path) -> None:
     files = {"train.json": SMALL, "test.json": instances({1: "b.png"}, [])}
     brought(tmp_path, files)
-    assert fault(tmp_path, annotations={"train": "train.json", "test": "test.json"}).split("\n") == [
-        "FOLDER: faults: 1",
+    assert faults(tmp_path, annotations={"train": "train.json", "test": "test.json"}) == [
         "test.json, image id 1: image 'b.png' is in two splits, train (train.json, image id 9) and test; "
         "a photograph belongs in one",
     ]
 
 
 @pytest.mark.parametrize(
-    ("categories", "said"),
+    ("categories", "reason"),
     [
         ([*CATEGORIES, {"id": 8, "name": "cow"}], "has the category 'cow' (id 8), unlike"),
         (CATEGORIES[:1], "lacks the category 'Käse' (id 3) of"),
         ([CATEGORIES[0], {"id": 4, "name": "Käse"}], "has the category 'Käse' (id 4), unlike"),
     ],
 )
-def test_files_with_other_categories(tmp_path: Path, categories: list[Json], said: str) -> None:
+def test_files_with_other_categories(tmp_path: Path, categories: list[Json], reason: str) -> None:
     brought(tmp_path, {"train.json": SMALL, "val.json": instances({1: "v.png"}, [], categories)})
     message = fault(tmp_path, annotations={"train": "train.json", "val": "val.json"})
-    assert message == f"FOLDER/val.json: {said} FOLDER/train.json; they must have the same"
-
-
-def test_faults_within_a_file_are_said_with_its_name(tmp_path: Path) -> None:
-    brought(tmp_path, {"instances.json": SMALL, "val.json": instances({1: "v.png"}, [(2, 3)])})
-    message = fault(tmp_path, annotations={"train": "instances.json", "val": "val.json"})
-    assert message == "FOLDER/val.json: faults: 1\nannotations with image_id 2, no id in images: 1"
+    assert message == f"FOLDER/val.json: {reason} FOLDER/train.json; they must have the same"

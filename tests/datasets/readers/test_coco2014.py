@@ -1,4 +1,4 @@
-"""COCO 2014: the official labels give the published counts; archives in the official layout are read as they stand."""
+"""COCO 2014: the official labels give the published counts; archives in the official layout are read in place."""
 
 import io
 import json
@@ -14,30 +14,25 @@ from PIL import Image
 
 from mlml import datasets
 from mlml.core.params import parse
-from mlml.corruption import corrupt
 from mlml.datasets.archive_members import ZipMembers
 from mlml.datasets.prepare import prepare
 from mlml.datasets.readers import coco2014
-from mlml.datasets.source import Source
 from mlml.datasets.split import validation_split
 from mlml.download.archives import Download
 from mlml.download.fetch import fetch
 from mlml.images.store import Storage, open_images
-from mlml.labels import statistics
 from mlml.labels.table import Table, check_complete, check_splits
-from mlml.settings import Setting
 from mlml.training.recipe import Recipe
+from tests.datasets.readers.shared import Reader
 from tests.shared import DATA, coco_labels, needs_data
 from tests.test_architecture import ROOT
 from tests.workspace import small_coco
 
 CATEGORY_IDS = [number for number in range(1, 91) if number not in (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)]
 ALL = {"train2014": 82_783, "val2014": 40_504}  # images in the official files; some have no annotation
+READER = Reader("coco2014")
+read, fault = READER.read, READER.fault
 PATHS = {part: f"annotations/instances_{part}.json" for part in ALL}
-
-
-def read(archives: Path) -> Source:
-    return datasets.read("coco2014", Path("nowhere"), archives)
 
 
 # (a) The official labels
@@ -95,22 +90,6 @@ def test_each_official_label_is_where_it_belongs(official: Table) -> None:
     assert np.array_equal(official.rows("test"), np.arange(82_081, 122_218))
 
 
-@needs_data
-def test_official_labels_give_the_counts_of_the_paper(official: Table) -> None:
-    train = official.labels[official.rows("train")]
-    counts = {}
-    for name in ("fol", "ppl_08", "ppl_06", "ppl_04", "spl"):
-        found = statistics(corrupt(train, Setting.parse(name), 0))
-        counts[name] = (found["positives"], found["negatives"])
-    assert counts == {
-        "fol": (193_078, 5_060_122),
-        "ppl_08": (186_723, 0),
-        "ppl_06": (152_609, 0),
-        "ppl_04": (111_160, 0),
-        "spl": (65_665, 0),
-    }
-
-
 # (b) A small data set, all the way from an address to pixels
 
 
@@ -139,7 +118,9 @@ def test_from_an_address_to_pixels(archives: Path, storage: Storage) -> None:
 
 
 def test_a_small_table(archives: Path) -> None:
-    table = read(archives).table
+    source = read(archives)
+    table = source.table
+    assert not source.upright
     numbers = [[9 + 37 * i**2 for i in range(count) if i % 10 != 3] for count in (20, 12)]
     train, test = (sorted(map(str, part)) for part in numbers)
     assert train[:3] == ["10702", "11997", "13366"] and train[-1] == "9481"  # as texts, not as numbers
@@ -152,21 +133,11 @@ def test_a_small_table(archives: Path) -> None:
     check_splits(table)
 
 
-def test_pictures_are_not_turned(archives: Path) -> None:
-    assert read(archives).upright is False
-
-
 # (c) What can be wrong
 
 
-def fault(archives: Path) -> str:
-    with pytest.raises(ValueError) as error:
-        read(archives)
-    return str(error.value).replace(str(archives), "ARCHIVES")
-
-
 def rewrite(path: Path, change: Callable[[str, bytes], bytes | None]) -> None:
-    """Write a zip anew, with other contents or without some."""
+    """Rewrite a zip with changed or removed members."""
     with zipfile.ZipFile(path) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(path, "w") as archive:
@@ -179,15 +150,15 @@ def rewrite(path: Path, change: Callable[[str, bytes], bytes | None]) -> None:
 @pytest.mark.parametrize("name", [*coco2014.PHOTOGRAPHS.values(), coco2014.ANNOTATIONS])
 def test_no_archive(archives: Path, name: str) -> None:
     (archives / name).unlink()
-    assert fault(archives) == f"ARCHIVES/{name} is missing; `dvc repro download` fetches it"
+    assert fault(archives) == f"FOLDER/{name} is missing; `dvc repro download` fetches it"
 
 
 def test_photographs_that_are_missing(archives: Path) -> None:
-    """All that have labels are needed, and no others."""
+    """Only photographs with labels are needed."""
     gone = [9 + 37 * i**2 for i in (2, 3, 4, 13)]  # the 4th and the 14th have no annotation
     rewrite(archives / "train2014.zip", lambda name, content: None if int(name[-16:-4]) in gone else content)
     first = "train2014/COCO_train2014_000000000157.jpg"
-    assert fault(archives) == f"ARCHIVES/train2014.zip: 2 photographs are missing, the first is {first}"
+    assert fault(archives) == f"FOLDER/train2014.zip: 2 photographs are missing, the first is {first}"
 
 
 def test_annotations_that_are_missing_or_wrong(archives: Path) -> None:
@@ -196,15 +167,15 @@ def test_annotations_that_are_missing_or_wrong(archives: Path) -> None:
     rewrite(path, lambda name, content: content if "train" in name else content.replace(b'"class 90"', b'"class 91"'))
     assert fault(archives) == f"{PATHS['val2014']} has other categories than {PATHS['train2014']}"
     rewrite(path, lambda name, content: content if "train" in name else b"{}")
-    said = "Object missing required field `images`"
-    assert fault(archives) == f"{PATHS['val2014']}: not in COCO's form: {said}"
+    reason = "Object missing required field `images`"
+    assert fault(archives) == f"{PATHS['val2014']}: not in COCO's form: {reason}"
     rewrite(path, lambda name, content: content if "train" in name else None)
-    assert fault(archives) == f"ARCHIVES/{path.name}: {PATHS['val2014']} is missing"
+    assert fault(archives) == f"FOLDER/{path.name}: {PATHS['val2014']} is missing"
     assert content
 
 
 def test_one_large_file_at_a_time(archives: Path) -> None:
-    """The content of a file is let go before the next is asked for."""
+    """The content of a file is freed before the next one is read."""
 
     class Content(bytes):
         alive = 0

@@ -1,4 +1,4 @@
-"""A table of label lists: what it may look like, that nothing is guessed, and that all faults are said at once."""
+"""A table of label lists: accepted variants, no guesses; one message reports all faults."""
 
 import csv
 import tracemalloc
@@ -10,27 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlml import datasets
 from mlml.datasets.readers import lists
-from mlml.datasets.source import Source
+from tests.datasets.readers.shared import Reader
+
+READER = Reader("lists", unlisted="absent")
+read, fault, faults = READER.read, READER.fault, READER.faults
 
 
 def brought(folder: Path, labels: str | bytes, images: str = "a b c d e") -> Path:
-    """A folder with this labels.csv and files of these names, which only have to be there."""
+    """A folder with this labels.csv and placeholder files with these names."""
     for name in images.split():
         (folder / f"{name}.jpg").write_bytes(name.encode())
     (folder / "labels.csv").write_bytes(labels.encode() if isinstance(labels, str) else labels)
     return folder
-
-
-def read(folder: Path, unlisted: str = "absent", **options: Any) -> Source:
-    return datasets.read("lists", folder, Path("nowhere"), {"unlisted": unlisted, **options})
-
-
-def fault(folder: Path, **options: Any) -> str:
-    with pytest.raises(ValueError) as error:
-        read(folder, **options)
-    return str(error.value).replace(str(folder), "FOLDER")
 
 
 TABLE = "image,split,labels\nc.jpg,train,dog;cat\na.jpg,val, cat ;\nb.jpg,test,\nd.jpg,train,cat;dog;cat\n"
@@ -38,7 +30,7 @@ TABLE = "image,split,labels\nc.jpg,train,dog;cat\na.jpg,val, cat ;\nb.jpg,test,\
 
 @pytest.mark.parametrize(("unlisted", "value"), [("absent", -1), ("unknown", 0)])
 def test_a_table(tmp_path: Path, unlisted: str, value: int) -> None:
-    source = read(brought(tmp_path, TABLE), unlisted)
+    source = read(brought(tmp_path, TABLE), unlisted=unlisted)
     table = source.table
     assert table.classes == ("cat", "dog")
     assert table.images == ("a.jpg", "b.jpg", "c.jpg", "d.jpg")
@@ -50,19 +42,10 @@ def test_a_table(tmp_path: Path, unlisted: str, value: int) -> None:
     assert source.places is not None and source.places[2].endswith("labels.csv, row 2: c.jpg")
 
 
-def test_what_is_not_listed_must_be_said(tmp_path: Path) -> None:
-    folder = brought(tmp_path, TABLE)
-    with pytest.raises(ValueError) as error:
-        datasets.read("lists", folder, Path("nowhere"), {})
-    assert str(error.value) == "images.options.unlisted: missing"
-    message = "images.options.unlisted: 'present' is not allowed; must be 'absent' or 'unknown'"
-    assert fault(folder, unlisted="present") == message
-
-
 def test_two_lists(tmp_path: Path) -> None:
     text = "not,image,tags\ncat;,a.jpg,dog\n,b.jpg,bird|dog\nbird;dog,c.jpg,\n"
     folder = brought(tmp_path, text.replace("|", ";"))
-    table = read(folder, "unknown", column="tags", absent_column="not").table
+    table = read(folder, unlisted="unknown", column="tags", absent_column="not").table
     assert table.classes == ("bird", "cat", "dog")
     assert table.labels.tolist() == [[0, -1, 1], [1, 0, 1], [-1, 0, -1]]
 
@@ -147,9 +130,7 @@ def test_all_faults_together(tmp_path: Path) -> None:
         "a.jpg,train,cat;dog,\n"
     )
     options = {"absent_column": "not", "classes": ["cat", "dog"]}
-    head, *found = fault(brought(tmp_path, text), **options).split("\n")
-    assert head.startswith("FOLDER/labels.csv: ") and "8" in head
-    assert found == [
+    assert faults(brought(tmp_path, text), **options) == [
         "row 5: 3 cells, the header has 4",
         "row 3: split 'trian' is not train, val or test",
         "row 3: 'cow' is not in images.options.classes",
@@ -167,6 +148,7 @@ def test_all_faults_together(tmp_path: Path) -> None:
         ("image,labels\na.jpg,\nb.jpg, ; \n", {}, "FOLDER/labels.csv: no row lists a class in the column labels"),
         ("image,tags\na.jpg,cat\n", {}, "FOLDER/labels.csv: the first row must name the columns image, labels, ..."),
         (TABLE, {"absent_column": "not"}, "FOLDER/labels.csv: the first row must name the columns image, labels, not"),
+        (TABLE, {"unlisted": "present"}, "images.options.unlisted: 'present' is not allowed; must be 'absent' or"),
         (TABLE, {"labels": "../labels.csv"}, "images.options.labels: '../labels.csv' is not allowed; must be a path"),
         (TABLE, {"labels": "none.csv"}, "FOLDER/none.csv is missing"),
         (TABLE, {"separator": ""}, "images.options.separator: '' is not allowed; "),
@@ -187,18 +169,22 @@ def test_what_else_is_refused(tmp_path: Path, text: str, options: dict[str, Any]
     assert fault(brought(tmp_path, text), **options).startswith(message)
 
 
+def test_what_is_not_listed_must_be_said(tmp_path: Path) -> None:
+    assert Reader("lists").fault(brought(tmp_path, TABLE)) == "images.options.unlisted: missing"
+
+
 def test_the_matrix_is_filled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     n, width = 400, 9605
     rows = "".join(f"{i:04}.jpg,c{i % width};c{(i * 7 + 1) % width}\n" for i in range(n))
     folder = brought(tmp_path, f"image,labels\n{rows}")
-    monkeypatch.setattr(lists, "source", lambda given, upright: given)  # of the reader's own work alone
+    monkeypatch.setattr(lists, "source", lambda raw, upright: raw)  # of the reader's own work alone
     classes = [f"c{i}" for i in range(width)]
     tracemalloc.start()
     try:
-        given: Any = read(folder, classes=classes)
+        raw: Any = read(folder, classes=classes)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert given.labels.shape == (n, width) and given.labels.dtype == np.int8
-    assert (given.labels == 1).sum() == 2 * n
+    assert raw.labels.shape == (n, width) and raw.labels.dtype == np.int8
+    assert (raw.labels == 1).sum() == 2 * n
     assert peak < 2 * n * width
