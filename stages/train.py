@@ -40,8 +40,8 @@ def main(images_folder: Path, labels_file: Path, observed_file: Path, folder: Pa
             on_epoch = History(history_file) if parallel.is_main() else (lambda epoch: None)
             trained = experiment.train(training, validation, plan, this, on_epoch, checkpoint)
             if parallel.is_main():
-                about = {"classes": labels.classes, "method": this.method, "image_size": images.size}
-                trained.save(folder, about)
+                about = {"image_size": images.size, "upright": images.upright, "method": this.method}
+                trained.save(folder, {**about, "classes": labels.classes})
                 sync(history_file, *folder.iterdir(), folder)
                 checkpoint.remove()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from safetensors import safe_open
 
 from mlml.commands.selection import select
 from tests.test_architecture import ROOT
@@ -148,6 +149,10 @@ class TestRun:
         figures = {path.name for path in (real.folder / "figures").iterdir()}
         assert figures == {"average_precision.png", "learning_curve.png", "labels.png", "trajectories.png"}
         assert real.git("status", "--porcelain") == ""
+        with safe_open(real.folder / "model/weights.safetensors", "np") as file:
+            about = json.loads(file.metadata()["mlml"])
+        assert {"backbone", "classes", "image_size", "upright", "method", "validation_mAP"} <= about.keys()
+        assert (about["image_size"], about["upright"], len(about["classes"])) == (64, False, 10)
 
     def test_another_data_set_and_the_way_back_runs_nothing(self, real: Workspace, tmp_path: Path) -> None:
         """voc2012 from a small archive in the official layout, at a file: address."""

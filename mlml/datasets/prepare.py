@@ -11,14 +11,14 @@ import numpy as np
 from pydantic import Field
 
 from mlml.core.errors import raise_errors
-from mlml.core.files import atomic_write
+from mlml.core.files import atomic_write, write_json
 from mlml.core.params import Section
 from mlml.core.progress import progress
 from mlml.core.threads import cores, in_order
 from mlml.datasets.source import Source
 from mlml.images.decoding import decode, to_row
 from mlml.images.shard import INDEX, SHARD, write_index
-from mlml.images.store import ROWS, Storage
+from mlml.images.store import ABOUT, ROWS, Storage
 
 _Result = TypeVar("_Result")
 _CHUNK = 4  # images a task: enough to hide the cost of a task, few enough to hold their files in memory
@@ -70,6 +70,7 @@ def _write_rows(source: Source, size: int, folder: Path) -> None:
 
             each_image(source, "prepare", write_row)
         _remove(folder, INDEX, SHARD)
+        write_json(folder / ABOUT, {"upright": source.upright})
 
 
 def _write_encoded(source: Source, size: int, folder: Path) -> None:
@@ -88,7 +89,7 @@ def _write_encoded(source: Source, size: int, folder: Path) -> None:
 
         each_image(source, "prepare", check, append)
         file.close()
-        _remove(folder, INDEX, ROWS)
+        _remove(folder, INDEX, ROWS, ABOUT)
         write_index(index, np.array(lengths, np.int64), size, source.upright)
 
 

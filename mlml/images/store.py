@@ -1,5 +1,6 @@
 """Prepared images on disk, read in batches."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +13,7 @@ from mlml.core.threads import cores, in_order
 from mlml.images.decoding import Rows, to_row
 from mlml.images.shard import INDEX, REMEDY, SHARD, Shard
 
-ROWS = "rows.npy"
+ROWS, ABOUT = "rows.npy", "rows.json"
 
 Storage = Literal["rows", "encoded"]
 Batch = npt.NDArray[np.int64]
@@ -31,6 +32,10 @@ class Images(Protocol):
     def size(self) -> int:
         """S, in pixels."""
 
+    @property
+    def upright(self) -> bool:
+        """Whether pictures were turned by their EXIF orientation; see `mlml.images.decoding.decode`."""
+
     def __len__(self) -> int:
         """N."""
 
@@ -48,8 +53,9 @@ class Images(Protocol):
 class RowImages:
     """Decoded images: one array uint8 [N, S, S, 3], usually a memory map."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, upright: bool = False) -> None:
         self._rows = rows
+        self.upright = upright
 
     @property
     def size(self) -> int:
@@ -80,6 +86,10 @@ class EncodedImages:
     @property
     def size(self) -> int:
         return self._shard.size
+
+    @property
+    def upright(self) -> bool:
+        return self._shard.upright
 
     def __len__(self) -> int:
         return len(self._shard)
@@ -137,9 +147,19 @@ def open_images(folder: Path) -> Images:
     if index:
         return EncodedImages(Shard(folder))
     if rows:
-        return RowImages(_open_rows(folder / ROWS))
+        return RowImages(_open_rows(folder / ROWS), _read_upright(folder / ABOUT))
     rest = f"; {SHARD} lacks its index" if (folder / SHARD).exists() else ""
     raise ValueError(f"{folder} holds no prepared images{rest}: {REMEDY}")
+
+
+def _read_upright(path: Path) -> bool:
+    try:
+        upright = json.loads(path.read_text("utf-8"))["upright"]
+    except (OSError, ValueError, KeyError, TypeError):
+        upright = None
+    if not isinstance(upright, bool):
+        raise ValueError(f"{path} does not say how {ROWS} was made: {REMEDY}")
+    return upright
 
 
 def _open_rows(path: Path) -> Rows:

@@ -85,6 +85,7 @@ def test_probes_of_one_backbone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     (tmp_path / "data/images").mkdir(parents=True)
     images = np.stack([next(iter(parts[0].images.stream([np.array([row])])))[0] for row in range(n)])
     np.save(tmp_path / "data/images/rows.npy", images)
+    (tmp_path / "data/images/rows.json").write_text('{"upright": false}')
     names = tuple(map(str, range(n)))
     table.write(table.Table(("a", "b", "c"), names, split[:n], labels), tmp_path / "data/labels.csv")
     params = yaml.safe_load((ROOT / "params.yaml").read_text())

@@ -32,6 +32,7 @@ def test_a_setting_that_observes_nothing_is_told(tmp_path: Path) -> None:
     )
     (tmp_path / "images").mkdir()
     np.save(tmp_path / "images/rows.npy", np.zeros((2, 8, 8, 3), np.uint8))
+    (tmp_path / "images/rows.json").write_text('{"upright": false}')
     with pytest.raises(ValueError, match="pol_001 observes none of the 2 labels of any image"):
         run(job({"setting": "pol_001"}), tmp_path, Features())
 

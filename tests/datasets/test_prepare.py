@@ -21,7 +21,7 @@ from mlml.labels.table import Table
 
 RANDOM = np.random.RandomState(0)
 STORAGES: tuple[Storage, ...] = ("rows", "encoded")
-FILES = {"rows": ["rows.npy"], "encoded": ["encoded.bin", "encoded.npz"]}
+FILES = {"rows": ["rows.json", "rows.npy"], "encoded": ["encoded.bin", "encoded.npz"]}
 both = pytest.mark.parametrize("storage", STORAGES)
 
 

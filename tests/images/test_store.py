@@ -17,7 +17,7 @@ from mlml.datasets.prepare import prepare
 from mlml.datasets.source import Source
 from mlml.images import store as module
 from mlml.images.shard import Shard
-from mlml.images.store import EncodedImages, Images, RowImages, open_images
+from mlml.images.store import EncodedImages, Images, RowImages, Storage, open_images
 from mlml.labels.table import Table
 from tests.core.test_threads import soon
 
@@ -265,6 +265,19 @@ def test_rows_that_are_something_else(tmp_path: Path) -> None:
         with pytest.raises(ValueError) as error:
             open_images(tmp_path)
         assert str(error.value) == f"{path} holds {other.dtype} {list(other.shape)}, not uint8 [n, S, S, 3]: {AGAIN}"
+
+
+@pytest.mark.parametrize("storage", ["rows", "encoded"])
+@pytest.mark.parametrize("upright", [False, True])
+def test_whether_pictures_were_turned_upright_is_kept(tmp_path: Path, storage: Storage, upright: bool) -> None:
+    prepare(source(upright=upright), S, tmp_path, storage)
+    images = open_images(tmp_path)
+    assert images.upright is upright
+    if storage == "rows":
+        for content in ("", "{}", '{"upright": 1}'):
+            (tmp_path / "rows.json").write_text(content)
+            with pytest.raises(ValueError, match=r"rows\.json does not say how rows\.npy was made: run the stage"):
+                open_images(tmp_path)
 
 
 def test_rows_may_be_an_array() -> None:
