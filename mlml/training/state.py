@@ -22,9 +22,9 @@ def make_optimizer(parameters: Iterable[nn.Parameter], method: Method, lr: float
     The method's own parameters train at lr * `Method.lr_scale`.
     """
     groups: list[dict[str, Any]] = [{"params": list(parameters)}]
-    if own := list(method.parameters()):
-        # Numbers for every training image: fused, Adam passes over them once.
-        groups.append({"params": own, "lr": lr * method.lr_scale, "fused": True})
+    if numbers := list(method.parameters()):
+        # Often one for every training image and label: fused, Adam passes over them once.
+        groups.append({"params": numbers, "lr": lr * method.lr_scale, "fused": True})
     return torch.optim.Adam(groups, lr=lr, fused=groups[0]["params"][0].device.type == "cuda")
 
 
