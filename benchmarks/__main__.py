@@ -101,19 +101,19 @@ def train(
     observed = corruption.corrupt(table.labels[:count], Setting.parse("pol_02"), 0)
     axes = Run(method="pseudo_label", seed=0, device=device)
     options = {"weights": "none", "prior": 1.5, "precision": precision, "compile": compile}
-    recipe = Recipe(backbone=backbone, batch_size=batch, epochs=2, **options)
+    recipe = Recipe(backbone=backbone, batch_size=batch, **options)
     with image_files(images, count + 1) as (paths, folder):
         stored, ends = prepared(paths, size, folder, "rows"), []
 
-        def run() -> experiment.Trained:
-            note = lambda _: ends.append(time.perf_counter())  # noqa: E731
-            return experiment.train(stored, table, observed, recipe, axes, None, note)
+        def run(epochs: int) -> experiment.Trained:
+            plan, note = recipe.model_copy(update={"epochs": epochs}), lambda _: ends.append(time.perf_counter())
+            return experiment.train(stored, table, observed, plan, axes, None, note)
 
         def second_epoch() -> float:  # the first one warms up; one image validates
-            run()
+            run(epochs=2)
             return count / (ends[-1] - ends[-2])
 
-        engine = run().engine
+        engine = run(epochs=1).engine
         _title(backbone, f"{size} pixels", f"batches of {batch}", engine.line())
         model = Classifier(backbone, CLASSES)
         hardware.use(engine, model)
