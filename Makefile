@@ -28,7 +28,8 @@ lint: install
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
-bench: install  # BENCH="--size 224 --images FOLDER"
+BENCH ?= --help
+bench: install  # BENCH="read --images FOLDER --size 224"
 	$(VENV)/bin/python -m benchmarks $(BENCH)
 
 format: install

@@ -1,1 +1,1 @@
-"""Measurements, each a command that prints ratios of one run: ``python -m benchmarks.<name>``."""
+"""Measurements for docs/performance.md: ``python -m benchmarks --help``."""

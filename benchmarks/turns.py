@@ -1,43 +1,78 @@
-"""Contestants that take turns, so that a busy moment of the machine hits all of them."""
+"""Contestants that take turns, and functions that run in a process of their own."""
 
+import multiprocessing
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+Contestant = Callable[[], float]
+"""Does its work once and returns its speed, in items a second."""
 
 
-def take_turns(contestants: Mapping[str, Callable[[], int]], rounds: int) -> dict[str, list[float]]:
-    """What each does a second, in each round.
+def timed(work: Callable[[], Any], count: int = 1) -> Contestant:
+    """The contestant that calls `work`, which does `count` items."""
 
-    Args:
-        contestants: each does its work and returns how much it was. The first round warms up and does not count.
-    """
-    rates: dict[str, list[float]] = {name: [] for name in contestants}
-    for number in range(rounds + 1):
-        for name, work in contestants.items():
-            start = time.perf_counter()
-            done = work()
-            if number:
-                rates[name].append(done / (time.perf_counter() - start))
-    return rates
-
-
-def once(work: Callable[[], object]) -> Callable[[], int]:
-    """The same, as a contestant whose work counts as one."""
-
-    def counted() -> int:
+    def contestant() -> float:
+        start = time.perf_counter()
         work()
-        return 1
+        return count / (time.perf_counter() - start)
 
-    return counted
-
-
-def ratio(rates: Mapping[str, list[float]], one: str, other: str) -> str:
-    """Median, least and most of the rounds' ratios."""
-    ratios = [a / b for a, b in zip(rates[one], rates[other], strict=True)]
-    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} - {max(ratios):.2f})"
+    return contestant
 
 
-def rate(rates: Mapping[str, list[float]], name: str) -> str:
-    """Median, least and most."""
-    found = rates[name]
-    return f"{statistics.median(found):,.1f} ({min(found):,.1f} - {max(found):,.1f})"
+def take_turns(contestants: Mapping[str, Contestant], rounds: int) -> dict[str, list[float]]:
+    """The speeds of each contestant, one a round.
+
+    They take turns, so a busy moment of the machine hits all of them. The first round warms up and does not count.
+    """
+    turns = [{name: contestant() for name, contestant in contestants.items()} for _ in range(rounds + 1)]
+    return {name: [turn[name] for turn in turns[1:]] for name in contestants}
+
+
+def print_turns(contestants: Mapping[str, Contestant], rounds: int, unit: str) -> None:
+    """Print the speed of each contestant and its ratio to the first one: median (lowest - highest round)."""
+    speeds = take_turns(contestants, rounds)
+    first = next(iter(speeds.values()))
+    for name, each in speeds.items():
+        ratios = [speed / base for speed, base in zip(each, first, strict=True)]
+        print(f"{name:26}{_spread(each):>36} {unit}{_spread(ratios):>28}", flush=True)
+
+
+def _spread(values: list[float]) -> str:
+    return f"{statistics.median(values):,.2f} ({min(values):,.2f} - {max(values):,.2f})"
+
+
+class Usage(NamedTuple):
+    """What a function used.
+
+    Attributes:
+        clock, cpu: seconds.
+        memory: bytes by which the peak of its process grew.
+        peak: the same with what the imports take.
+    """
+
+    clock: float
+    cpu: float
+    memory: int
+    peak: int
+
+
+def in_own_process(work: Callable[..., object], *arguments: Any) -> Usage:
+    """Call a function in a new process, whose peak memory is then the function's. Linux only."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_usage, work, *arguments).result()
+
+
+def _usage(work: Callable[..., object], *arguments: Any) -> Usage:
+    before, clock, cpu = _peak(), time.perf_counter(), time.process_time()
+    work(*arguments)
+    return Usage(time.perf_counter() - clock, time.process_time() - cpu, _peak() - before, _peak())
+
+
+def _peak() -> int:
+    # Unlike getrusage's, this peak does not begin with the memory of the parent.
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024

@@ -248,7 +248,7 @@ def test_quoted_and_plain_rows_are_read_alike(tmp_path: Path) -> None:
 
 
 def test_memory_is_that_of_the_labels(tmp_path: Path) -> None:
-    """At 100,000 images and 9,605 classes another copy is a gigabyte: benchmarks/labels.py measures that size."""
+    """At 100,000 images and 9,605 classes another copy is a gigabyte: `python -m benchmarks growth` measures."""
     n, width = 4000, 500
     labels = np.random.default_rng(0).integers(-1, 2, (n, width), np.int8)
     whole = Table(tuple(map(str, range(width))), tuple(map(str, range(n))), ("train",) * n, labels)
