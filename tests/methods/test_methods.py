@@ -113,8 +113,8 @@ def test_a_wrong_observed_label_has_a_gradient_at_any_logit(name: str) -> None:
     more = {"margin": 0.0} if name == "asl" else {}
     build(name, labels, **more)(x, batch(labels), 1).backward()
     assert x.grad is not None
-    assert x.grad[0, 0] < -0.02
-    assert x.grad[0, 2] > 0.02
+    assert x.grad[0, 0] < -0.1
+    assert x.grad[0, 2] > (0.02 if name == "focal" else 0.1)  # which weighs negatives less
 
 
 @every_method
