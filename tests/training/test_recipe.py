@@ -39,11 +39,7 @@ def test_params_override_the_data_set_which_overrides_the_default() -> None:
         ({}, {"flip": "yes"}, "train.flip: 'yes' is not allowed; must be a valid boolean"),
         ({}, {"linear_init": -1}, "train.linear_init: -1 is not allowed; must be greater than or equal to 0"),
         ({"batch_size": 0}, {}, f"{FILE}: training.batch_size: 0 is not allowed; must be greater than or equal to 1"),
-        (
-            {"rate": 1},
-            {},
-            f"{FILE}: training.rate: unknown key; it takes {', '.join(sorted(Recipe.model_fields))}",
-        ),
+        ({"rate": 1}, {}, f"{FILE}: training.rate: unknown key; it takes {', '.join(sorted(Recipe.model_fields))}"),
     ],
 )
 def test_a_wrong_value_names_its_place(dataset: Any, train: Any, line: str) -> None:

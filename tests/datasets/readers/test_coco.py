@@ -144,7 +144,7 @@ def test_an_image_in_two_splits(tmp_path: Path) -> None:
     brought(tmp_path, files)
     assert faults(tmp_path, annotations={"train": "train.json", "test": "test.json"}) == [
         "test.json, image id 1: image 'b.png' is in two splits, train (train.json, image id 9) and test; "
-        "a photograph belongs in one",
+        "a photograph belongs in one"
     ]
 
 

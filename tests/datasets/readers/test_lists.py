@@ -56,18 +56,9 @@ def test_given_classes_keep_their_order_and_stay_without_images(tmp_path: Path) 
     assert table.labels.tolist() == [[-1, -1, 1], [-1, -1, -1], [-1, 1, 1], [-1, 1, 1]]
 
 
-@pytest.mark.parametrize("delimiter", ",;\t")
 @pytest.mark.parametrize("separator", ["|", " ", ", ", "&&", "/"])
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_as_programs_save_it(tmp_path: Path, delimiter: str, separator: str, end: str) -> None:
-    lines = [
-        ["image", "labels", "split"],
-        ["a.jpg", f'"Käse{separator}x;y"', "train"],
-        [],
-        ["b.jpg", '"Käse"', "val"],
-        ["", "", ""],
-    ]
-    text = "\ufeff" + "".join(delimiter.join(line) + end for line in lines)
+def test_as_programs_save_it(tmp_path: Path, separator: str) -> None:
+    text = f'\ufeffimage,labels,split\r\na.jpg,"Käse{separator}x;y",train\r\nb.jpg,"Käse",val\r\n,,\r\n'
     table = read(brought(tmp_path, text), separator=separator).table
     assert table.classes == ("Käse", "x;y")
     assert table.labels.tolist() == [[1, 1], [1, -1]]
