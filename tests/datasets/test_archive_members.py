@@ -7,7 +7,6 @@ import re
 import struct
 import tarfile
 import tempfile
-import tracemalloc
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlml.datasets.archive_members import TarMembers, ZipMembers
+from tests.shared import traced
 
 GIB = 1 << 30
 IO = Path("/proc/self/io")
@@ -186,15 +186,6 @@ def test_a_large_member_is_in_memory_once(tmp_path: Path) -> None:
     content, peak = traced(lambda: members.read("a"))
     assert content == bytes(20_000_000)
     assert peak < 22_000_000
-
-
-def traced(read: Callable[[], object]) -> tuple[object, int]:
-    """The result, and the peak of Python's memory in bytes."""
-    tracemalloc.start()
-    try:
-        return read(), tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 def was_read() -> int:

@@ -2,7 +2,6 @@
 
 import csv
 import tempfile
-import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from mlml.labels.table import SPLITS, Table, check_complete, check_splits, read, write
+from tests.shared import traced
 
 ODD = ["image", "split", "a,b", 'say "x"', '"', "Käse", "#1", "007", "7", "1.0", "NA", "nan", "None", "", " ", " x "]
 # A line break is "\n" or "\r\n": nobody puts a bare "\r", or NUL, into a name.
@@ -232,9 +232,5 @@ def test_memory_is_that_of_the_labels(tmp_path: Path) -> None:
     labels = np.random.default_rng(0).integers(-1, 2, (n, width), np.int8)
     whole = Table(tuple(map(str, range(width))), tuple(map(str, range(n))), ("train",) * n, labels)
     for work, most in ((lambda: write(whole, tmp_path / "t"), 0.3), (lambda: read(tmp_path / "t"), 1.7)):
-        tracemalloc.start()
-        work()
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert peak < most * labels.nbytes
+        assert traced(work)[1] < most * labels.nbytes
     assert same(whole, read(tmp_path / "t"))

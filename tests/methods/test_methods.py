@@ -2,7 +2,6 @@
 
 import ast
 import inspect
-from functools import partial
 from typing import Annotated
 
 import pytest
@@ -281,6 +280,8 @@ def test_unknown_method_and_option() -> None:
         methods.build("pseudo_label", given, {"alpha": -1})
     with pytest.raises(ValueError, match=r"methods\.asl\.margin: 1 is not allowed; must be less than 1"):
         methods.build("asl", given, {"margin": 1})
+    with pytest.raises(ValueError, match=r"update: unknown key; it takes alpha, "):  # which its partial fixes
+        methods.build("pseudo_label_no_update", given, {"update": True})
 
 
 def test_a_stateless_loss_is_given_what_it_asks_for() -> None:
@@ -298,18 +299,6 @@ def test_a_stateless_loss_is_given_what_it_asks_for() -> None:
     assert parse_options(make, {"scale": 5}, "") == {"scale": 5.0}
     with pytest.raises(ValueError, match="scale: 0 is not allowed; must be greater than 0"):
         parse_options(make, {"scale": 0}, "")
-
-
-def test_a_partial_fixes_some_options_and_takes_the_others() -> None:
-    class Own(Method):
-        def __init__(self, train: TrainLabels, *, a: int = 1, b: int = 2) -> None:
-            super().__init__()
-            self.values = a, b
-
-    make, given = partial(Own, a=5), TrainLabels(torch.tensor([[1, 0]], dtype=torch.int8))
-    assert make(given, **parse_options(make, {"b": 3}, "")).values == (5, 3)
-    with pytest.raises(ValueError, match="a: unknown key; it takes b"):
-        parse_options(make, {"a": 1}, "")
 
 
 @pytest.mark.parametrize(

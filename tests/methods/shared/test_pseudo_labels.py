@@ -123,14 +123,6 @@ def test_gradient_by_hand() -> None:
     assert logits.grad[0].tolist() == pytest.approx([-0.5 * (1 - p), -0.5 * 0.4 * (1 - q)])
 
 
-def test_no_unknown_label_is_bce() -> None:
-    observed = np.array([[1, -1], [-1, -1]], np.int8)
-    logits = torch.randn(2, 2, generator=torch.Generator().manual_seed(0))
-    loss = build(observed)(logits, whole(observed), 4)
-    full = torch.nn.functional.binary_cross_entropy_with_logits(logits, (torch.from_numpy(observed) == 1).float())
-    assert loss.item() == pytest.approx((1 - 4 / 20) * full.item())
-
-
 @pytest.mark.parametrize(
     ("mode", "expected"), [("round_up", [0.1, 0.69, 1, 1]), ("binary", [0, 0, 1, 1]), ("none", [0.1, 0.69, 0.7, 0.9])]
 )
@@ -221,14 +213,6 @@ def test_without_update_asks_for_no_predictions() -> None:
     assert not method.wants_predictions
     method.end_epoch(4, None)
     assert torch.equal(method.pseudo, before)
-
-
-def test_disturbance_moves_away_from_one_half() -> None:
-    y = torch.linspace(0.3, 0.7, 41)
-    u = torch.rand(41, generator=torch.Generator().manual_seed(0))
-    moved = pl.disturbed(y, u)
-    assert ((moved - 0.5).abs() >= (y - 0.5).abs() - 1e-6).all()
-    assert ((moved >= 0) & (moved <= 1)).all()
 
 
 def test_nothing_observed_is_refused() -> None:
