@@ -120,12 +120,6 @@ def test_class_without_known_positives_is_not_defined() -> None:
     assert np.isnan(average_precision(truth, np.ones((2, 1), np.float32), known)).all()
 
 
-def test_by_hand() -> None:
-    truth = np.array([[True], [False], [True], [False]])
-    scores = np.array([[0.9], [0.8], [0.7], [0.1]], np.float32)
-    assert average_precision(truth, scores)[0] == pytest.approx((1 + 2 / 3) / 2)
-
-
 def test_class_without_positives_is_not_defined_and_left_out() -> None:
     truth = np.array([[True, False], [False, False]])
     scores = np.array([[1, 1], [0, 0]], np.float32)

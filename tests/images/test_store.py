@@ -17,12 +17,11 @@ from mlml.datasets.prepare import prepare
 from mlml.datasets.source import Source
 from mlml.images import store as module
 from mlml.images.shard import Shard
-from mlml.images.store import EncodedImages, Images, RowImages, Storage, open_images
+from mlml.images.store import EncodedImages, RowImages, Storage, open_images
 from tests.core.test_threads import soon
 from tests.images import shared
 
 N, S = 40, 20
-RANDOM = np.random.RandomState(0)
 
 
 def file_of(row: int) -> bytes:
@@ -272,12 +271,3 @@ def test_whether_pictures_were_turned_upright_is_kept(tmp_path: Path, storage: S
             (tmp_path / "rows.json").write_text(content)
             with pytest.raises(ValueError, match=r"rows\.json does not say how rows\.npy was made: run the stage"):
                 open_images(tmp_path)
-
-
-def test_rows_may_be_an_array() -> None:
-    pixels = RANDOM.randint(0, 256, (5, 8, 8, 3)).astype(np.uint8)
-    images: Images = RowImages(pixels)
-    assert (len(images), images.size) == (5, 8)
-    asked = [np.array([4, 0]), np.array([], np.int64), np.array([2])]
-    decoded = list(images.stream(iter(asked)))
-    assert all(np.array_equal(batch, pixels[rows]) for batch, rows in zip(decoded, asked, strict=True))

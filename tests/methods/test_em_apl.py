@@ -56,25 +56,6 @@ def test_ten_epochs(observed: np.ndarray, seed: int, warmup: int, share: float, 
                 soft |= {(i, j): scores[i, j] for i in free[:quota]}
 
 
-def test_alpha_0_without_soft_negatives_learns_from_the_observed_only() -> None:
-    observed = np.array([[1, 0, 0, -1], [0, 0, 0, 0]], np.int8)
-    x = torch.randn(2, 4, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    loss = build(observed, alpha=0.0)(x, whole(observed), 4)
-    p = x.detach().sigmoid()
-    torch.testing.assert_close(loss.detach(), -(p[0, 0].log() + (1 - p[0, 3]).log()) / 8)
-    loss.backward()
-    assert x.grad is not None
-    assert torch.equal(x.grad != 0, torch.from_numpy(observed != 0))
-
-
-def test_entropy_is_maximised() -> None:
-    observed = np.array([[0, 0, 0]], np.int8)
-    x = torch.tensor([[-1.0, 0.0, 1.0]], requires_grad=True)
-    build(observed)(x, whole(observed), 1).backward()
-    assert x.grad is not None
-    assert x.grad.sign().tolist() == [[-1, 0, 1]]
-
-
 def test_soft_negatives_by_hand() -> None:
     """10 unknown labels of one class, 10 epochs: floor(0.9 * 10 / 5) = 1 after each of the epochs 5 to 9."""
     observed = np.array([[1], *[[0]] * 10], np.int8)

@@ -92,7 +92,6 @@ def test_images_beside_the_file_and_ids_of_text(tmp_path: Path) -> None:
         ({}, "images.options.unlisted: missing"),
         ({"unlisted": "present"}, "images.options.unlisted: 'present' is not allowed; must be 'absent' or 'unknown'"),
         ({"annotations": 3}, "images.options.annotations: 3 is not allowed; {0}"),
-        ({"annotations": []}, "images.options.annotations: [] is not allowed; {0}"),
         ({"annotations": ""}, "images.options.annotations: '' is not allowed; {0}"),
         ({"annotations": {}}, "images.options.annotations: {{}} is not allowed; {0}"),
         ({"annotations": {"dev": "a.json"}}, "images.options.annotations: {{'dev': 'a.json'}} is not allowed; {0}"),

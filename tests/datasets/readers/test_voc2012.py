@@ -162,7 +162,6 @@ FORM, OTHER = "not an image id and 1, 0 or -1", "is not in the lists of all clas
     [
         ("cow_train", lambda text: f"{TRAIN[8]}-1\n{text}", f"cow_train.txt: line 1 is '{TRAIN[8]}-1', {FORM}"),
         ("dog_val", lambda text: text + "2009_000009\n", f"dog_val.txt: line 5 is '2009_000009', {FORM}"),
-        ("dog_val", lambda text: text + "2009_000009 1 1\n", f"dog_val.txt: line 5 is '2009_000009 1 1', {FORM}"),
         ("dog_val", lambda text: "2009_000009 2\n" + text, f"dog_val.txt: line 1 is '2009_000009 2', {FORM}"),
         ("cat_train", lambda text: text + "2008_000099 -1\n", f"cat_train.txt: image '2008_000099' {OTHER}"),
         ("cat_train", lambda text: text.partition("\n")[2], f"cat_train.txt: image '{TRAIN[9]}' {OTHER}"),
