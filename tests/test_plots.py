@@ -82,7 +82,6 @@ def bars(container: BarContainer) -> list[tuple[float, float]]:
 
 
 def texts(axes: Axes) -> list[str]:
-    assert axes.figure is not None
     (legend,) = axes.figure.legends
     return [text.get_text() for text in legend.get_texts()]
 

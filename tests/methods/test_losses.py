@@ -269,5 +269,4 @@ def test_extreme_logits_with_extreme_options(name: str, options: dict[str, objec
     loss = loss_of(name, MIXED, x, 2, **options)
     loss.backward()
     assert loss.isfinite()
-    assert x.grad is not None
     assert x.grad.isfinite().all()

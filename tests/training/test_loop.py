@@ -100,7 +100,6 @@ def test_every_image_once_an_epoch_with_its_own_labels_and_prediction() -> None:
         assert torch.equal(torch.cat([batch.observed for batch, _ in seen]), labels[index])
         end, predictions = spy.ends[epoch - 1]
         assert end == epoch
-        assert predictions is not None
         torch.testing.assert_close(predictions[index], torch.cat([logits for _, logits in seen]).sigmoid())
     assert orders[0] != orders[1]
 

@@ -35,12 +35,6 @@ def test_a_wrong_value_names_its_place(dataset: Any, train: Any, line: str) -> N
     assert str(caught.value) == line
 
 
-def test_all_wrong_values_are_reported_together() -> None:
-    with pytest.raises(ValueError) as caught:
-        resolve({}, {"lr": -1, "epochs": 0, "x": 1}, FILE)
-    assert len(str(caught.value).splitlines()) == 3
-
-
 @pytest.mark.parametrize("seed", [-1, 1.0, "0", True, 2**32])
 def test_seed(seed: Any) -> None:
     with pytest.raises(ValueError, match=r"^seed: "):

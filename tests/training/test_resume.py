@@ -79,7 +79,6 @@ def test_every_method_goes_on_as_if_nothing_had_been(name: str, tmp_path: Path) 
         stopped.wait()  # its thread may still be writing, which that of a killed process is not
         kept = Checkpoint(tmp_path, "key")
         state = kept.load()
-        assert state is not None
         assert state["epoch"] == stop
     assert_same(fit(name, tmp_path / "cut", kept), whole)
     # And once more when all epochs are done, as after a kill before the results were written.
