@@ -18,6 +18,7 @@ from mlml.datasets import prepare as preparation
 from mlml.datasets.prepare import PrepareParams, prepare
 from mlml.datasets.source import Source
 from mlml.images.store import Storage, open_images
+from tests.core.test_threads import soon
 from tests.images import shared
 from tests.images.shared import by_pillow, pixels
 from tests.test_architecture import ROOT
@@ -347,6 +348,7 @@ def test_files_wait_for_their_turn_in_bounded_number(
     def read(row: int) -> bytes:
         seen.add(row)
         if row == 0:
+            assert soon(lambda: len(seen) > 1)
             never.wait(0.3)
             meanwhile.append(len(seen))
         return data

@@ -205,7 +205,7 @@ def test_transfers(
     case: Case, server: Server, monkeypatch: pytest.MonkeyPatch, kept: bytes, answers: list[Answer], starts: list[int]
 ) -> None:
     if _silent in answers:
-        monkeypatch.setattr(module, "TIMEOUT", (15, 0.2))
+        monkeypatch.setattr(module, "TIMEOUT", (15, 1.0))  # of silence: a slow machine is no failure
     case.has(kept)
     case.succeeds(server.add("/x", *answers, Handler.serve))
     assert server.starts == starts

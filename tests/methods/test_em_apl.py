@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlml.methods.em_apl import EntropyPseudoLabels
-from tests.methods import whole as shared
-from tests.methods.whole import observed_labels, whole
+from tests.methods import observed as shared
+from tests.methods.observed import observed_labels, whole
 
 
 def build(observed: np.ndarray, epochs: int = 10, **options: object) -> EntropyPseudoLabels:

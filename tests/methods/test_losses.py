@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.methods.whole import MIXED, build, observed_labels, whole
+from tests.methods.observed import MIXED, build, observed_labels, whole
 
 Labels = np.ndarray
 

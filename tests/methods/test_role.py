@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from mlml.methods.role import Role
-from tests.methods import whole as shared
-from tests.methods.whole import MIXED, observed_labels, whole
+from tests.methods import observed as shared
+from tests.methods.observed import MIXED, observed_labels, whole
 
 
 def build(observed: np.ndarray, prior: float | None = 1.5, **options: object) -> Role:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlml.methods.shared import pseudo_labels as pl
-from tests.methods import whole as shared
-from tests.methods.whole import observed_labels, whole
+from tests.methods import observed as shared
+from tests.methods.observed import observed_labels, whole
 
 labels = observed_labels(6, 7, 2)
 
