@@ -1,6 +1,9 @@
-"""What not every machine has, and tests are skipped without: real label lists and photographs, a GPU."""
+"""What not every machine has, and tests are skipped without: real label lists and photographs, a GPU; memory traced."""
 
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -8,8 +11,18 @@ import torch
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
+Result = TypeVar("Result")
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"{DATA} is not here: real label lists and photographs")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is here")
+
+
+def traced(work: Callable[[], Result]) -> tuple[Result, int]:
+    """The result, and the peak of Python's memory in bytes."""
+    tracemalloc.start()
+    try:
+        return work(), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def coco_labels(part: str) -> np.ndarray:

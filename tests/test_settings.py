@@ -14,8 +14,6 @@ from mlml.settings import Setting
         ("spl", "spl", None),
         ("as_is", "as_is", None),
         ("pol_02", "pol", Fraction(1, 5)),
-        ("pol_005", "pol", Fraction(1, 20)),
-        ("ppl_08", "ppl", Fraction(4, 5)),
         ("ppl_0125", "ppl", Fraction(1, 8)),
     ],
 )

@@ -7,8 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
-import zipfile
 from copy import copy
 from hashlib import sha256
 from pathlib import Path
@@ -19,6 +17,7 @@ import yaml
 from PIL import Image
 
 from mlml.datasets.readers import coco2014, nuswide, voc2012
+from tests.datasets.test_archive_members import write_stored, write_tar, write_zip
 from tests.test_architecture import ROOT
 
 FAKE = f"""#!{sys.executable}
@@ -31,6 +30,7 @@ for out in sum((stage.get(kind, []) for kind in ("outs", "metrics", "plots")), [
     path.write_text(uuid.uuid4().hex)
 """
 
+CATEGORY_IDS = [number for number in range(1, 91) if number not in (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)]  # COCO's
 SMALL = {"images.options.train_images": 50, "images.options.test_images": 30, "training.epochs": 1}
 
 
@@ -139,28 +139,29 @@ class Workspace:
         return re.findall(r"Running stage '(\w+)'", self.dvc(*(words or ("repro",))))
 
 
-def small_voc(folder: Path) -> dict[str, Any]:
-    """Make a small archive in the official layout; returns it as an entry of `archives`."""
-    random = np.random.RandomState(0)
-    path = folder / voc2012.ARCHIVE
-    with tarfile.open(path, "w") as tar:
+def photograph(random: np.random.RandomState) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(random.randint(0, 256, (30, 40, 3), np.uint8)).save(file, "JPEG")
+    return file.getvalue()
 
-        def add(name: str, data: bytes) -> None:
-            info = tarfile.TarInfo(f"{voc2012.ROOT}/{name}")
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
 
-        for part, count in (("train", 20), ("val", 12)):
-            ids = [f"2008_{part[0]}{number:05d}" for number in range(count)]
-            for image in ids:
-                data = io.BytesIO()
-                Image.fromarray(random.randint(0, 256, (30, 40, 3), np.uint8)).save(data, "JPEG")
-                add(f"JPEGImages/{image}.jpg", data.getvalue())
-            for number, name in enumerate(voc2012.CLASSES):
-                lines = [f"{image} {' 1' if (i + number) % 5 == 0 else '-1'}" for i, image in enumerate(ids)]
-                add(f"ImageSets/Main/{name}_{part}.txt", "\n".join([*lines, ""]).encode())
+def entry(path: Path) -> dict[str, Any]:
+    """The entry of `archives` for a file."""
     data = path.read_bytes()
     return {"file": path.name, "urls": [path.as_uri()], "bytes": len(data), "sha256": sha256(data).hexdigest()}
+
+
+def small_voc(folder: Path) -> dict[str, Any]:
+    """Make a small archive in the official layout; returns it as an entry of `archives`."""
+    random, files = np.random.RandomState(0), {}
+    for part, count in (("train", 20), ("val", 12)):
+        ids = [f"2008_{part[0]}{number:05d}" for number in range(count)]
+        files |= {f"JPEGImages/{image}.jpg": photograph(random) for image in ids}
+        for number, name in enumerate(voc2012.CLASSES):
+            lines = [f"{image} {' 1' if (i + number) % 5 == 0 else '-1'}\n" for i, image in enumerate(ids)]
+            files[f"ImageSets/Main/{name}_{part}.txt"] = "".join(lines).encode()
+    path = write_tar(folder / voc2012.ARCHIVE, {f"{voc2012.ROOT}/{name}": data for name, data in files.items()})
+    return entry(path)
 
 
 def small_coco(folder: Path) -> list[dict[str, Any]]:
@@ -169,30 +170,22 @@ def small_coco(folder: Path) -> list[dict[str, Any]]:
     20 train and 12 val images; two and one of them have no annotation.
     """
     random = np.random.RandomState(0)
-    ids = [number for number in range(1, 91) if number not in (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)]
     files: dict[str, dict[str, bytes]] = {coco2014.ANNOTATIONS: {}}
     for (part, archive), count in zip(coco2014.PHOTOGRAPHS.items(), (20, 12), strict=True):
         images, annotations = [], []
         for number in range(count):
             image = 9 + 37 * number**2  # of one to five digits
             images.append({"id": image, "file_name": f"COCO_{part}_{image:012d}.jpg"})
-            found = [one for i, one in enumerate(ids) if (i + number) % 8 == 0 and number % 10 != 3]
+            found = [one for i, one in enumerate(CATEGORY_IDS) if (i + number) % 8 == 0 and number % 10 != 3]
             annotations += [{"image_id": image, "category_id": one, "bbox": [0, 0, 9, 9]} for one in found]
-            picture = io.BytesIO()
-            Image.fromarray(random.randint(0, 256, (30, 40, 3), np.uint8)).save(picture, "JPEG")
-            files.setdefault(archive, {})[f"{part}/{images[-1]['file_name']}"] = picture.getvalue()
-        categories = [{"id": one, "name": f"class {one}"} for one in ids]
+            files.setdefault(archive, {})[f"{part}/{images[-1]['file_name']}"] = photograph(random)
+        categories = [{"id": one, "name": f"class {one}"} for one in CATEGORY_IDS]
         whole = {"images": images, "annotations": annotations, "categories": categories}
         files[coco2014.ANNOTATIONS][f"annotations/instances_{part}.json"] = json.dumps(whole).encode()
     entries = []
     for name, members in files.items():
-        path = folder / name
-        with zipfile.ZipFile(path, "w") as file:
-            for member, content in members.items():
-                method = zipfile.ZIP_DEFLATED if member.endswith(".json") else zipfile.ZIP_STORED
-                file.writestr(zipfile.ZipInfo(member), content, method)
-        data = path.read_bytes()
-        entries.append({"file": name, "urls": [path.as_uri()], "bytes": len(data), "sha256": sha256(data).hexdigest()})
+        write = write_zip if name == coco2014.ANNOTATIONS else write_stored
+        entries.append(entry(write(folder / name, members)))
     return entries
 
 
@@ -204,7 +197,7 @@ def small_nuswide(folder: Path) -> None:
     for part, count in (("train", 20), ("val", 12)):
         for number in range(count):
             path = f"images/{number}_{part}_m.jpg"
-            Image.fromarray(random.randint(0, 256, (30, 40, 3), np.uint8)).save(folder / path)
+            (folder / path).write_bytes(photograph(random))
             names = [name for i, name in enumerate(nuswide.CLASSES) if number > 1 and (i + number) % 8 == 0]
             rows.append(f'{path},"{names}",{part}')
     (folder / nuswide.CSV).write_text("\n".join([*rows, ""]))

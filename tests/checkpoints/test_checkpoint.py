@@ -38,7 +38,6 @@ def test_what_is_loaded_was_saved(checkpoint: Checkpoint) -> None:
     for epoch in (1, 2):
         saved(checkpoint, epoch)
     loaded = Checkpoint(checkpoint.path.parent, "key").load()
-    assert loaded is not None
     assert torch.equal(loaded.pop("plane"), state(2)["plane"])
     assert loaded == {"epoch": 2, "lists": [[1, 2.5], [None, "text"]]}
     assert checkpoint.kept() == "what was trained up to epoch 2 is kept; the same command goes on after it"
@@ -53,7 +52,6 @@ def test_what_changes_after_the_call_is_not_saved(checkpoint: Checkpoint) -> Non
     given["plane"].zero_()
     checkpoint.wait()
     loaded = checkpoint.load()
-    assert loaded is not None
     assert loaded["plane"].tolist() == [[1.5, 1.5]] * 3
 
 

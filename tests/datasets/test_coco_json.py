@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mlml.datasets.coco_json import Instances, parse, parse_file
+from mlml.datasets.coco_json import parse, parse_file
 
 Json = dict[str, Any]
 
@@ -35,26 +35,12 @@ def fault(content: Json | str | bytes) -> str:
     return str(error.value)
 
 
-def read(content: Json) -> Instances:
-    return parse(json.dumps(content).encode(), "a.json")
-
-
 def expected(content: Json, unlisted: int) -> tuple[list[str], list[list[int]]]:
     """Class names and labels by a plain loop over the annotations."""
     categories = sorted(content["categories"], key=lambda one: (isinstance(one["id"], str), one["id"]))
     has = {(one["image_id"], one["category_id"]) for one in content["annotations"]}
     labels = [[1 if (image["id"], one["id"]) in has else unlisted for one in categories] for image in content["images"]]
     return [one["name"] for one in categories], labels
-
-
-def test_a_small_file() -> None:
-    parsed = read(small())
-    assert parsed.categories == ((2, "Hündin"), (13, "none"), (90, "cat"))
-    assert parsed.ids == [17, 3, 4]
-    assert parsed.files == ["Käse.jpg", "b/c.jpg", "d.jpg"]
-    assert parsed.labels(-1).tolist() == [[-1, -1, 1], [-1, -1, -1], [1, -1, 1]]
-    assert parsed.labels(0).tolist() == [[0, 0, 1], [0, 0, 0], [1, 0, 1]]
-    assert parsed.labels(0).dtype == np.int8
 
 
 ids = st.integers(0, 2**70) | st.text(max_size=5)
@@ -73,18 +59,20 @@ def files(draw: st.DrawFn) -> Json:
 
 
 @given(files(), st.sampled_from([0, -1]), st.booleans())
+@example(small(), -1, False)
 def test_any_file(content: Json, unlisted: int, ascii_only: bool) -> None:
     parsed = parse(json.dumps(content, ensure_ascii=ascii_only).encode(), "a.json")
     names, labels = expected(content, unlisted)
     assert [name for _, name in parsed.categories] == names
     assert parsed.labels(unlisted).tolist() == labels
+    assert parsed.labels(unlisted).dtype == np.int8
     assert parsed.ids == [image["id"] for image in content["images"]]
     assert parsed.files == [image["file_name"] for image in content["images"]]
     assert np.unique(parsed.rows).tolist() == [row for row, values in enumerate(labels) if 1 in values]
 
 
 def test_a_file_and_a_memory_map_and_a_byte_order_mark(tmp_path: Path) -> None:
-    wanted = read(small())
+    wanted = parse(json.dumps(small()).encode(), "a.json")
     path = tmp_path / "a.json"
     for mark in (b"", b"\xef\xbb\xbf"):
         path.write_bytes(mark + json.dumps(small(), ensure_ascii=False).encode())

@@ -14,12 +14,19 @@ cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\
 
 
 @settings(max_examples=100)
-@given(st.lists(st.lists(cells, min_size=3, max_size=3), max_size=5), st.sampled_from(DELIMITERS), st.booleans())
-def test_reads_what_the_standard_library_writes(rows: list[list[str]], delimiter: str, mark: bool) -> None:
+@given(
+    st.lists(st.lists(cells, min_size=3, max_size=3), max_size=5),
+    st.sampled_from(DELIMITERS),
+    st.booleans(),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+)
+def test_reads_what_the_standard_library_writes(rows: list[list[str]], delimiter: str, mark: bool, end: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "t.csv")
         with path.open("w", newline="", encoding="utf-8-sig" if mark else "utf-8") as file:
-            csv.writer(file, delimiter=delimiter).writerows([["image", "a;b, c\td", " cat "], *rows])
+            csv.writer(file, delimiter=delimiter, lineterminator=end).writerows(
+                [["image", "a;b, c\td", " cat "], *rows]
+            )
         with open_sheet(path, ["cat", "image"]) as sheet:
             assert (sheet.columns, sheet.delimiter) == (("image", "a;b, c\td", "cat"), delimiter)
             got = list(sheet.rows)

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,61 +17,47 @@ from mlml.core.params import parse
 from mlml.datasets import prepare as preparation
 from mlml.datasets.prepare import PrepareParams, prepare
 from mlml.datasets.source import Source
-from mlml.images.store import Images, Storage, open_images
-from mlml.labels.table import Table
+from mlml.images.store import Storage, open_images
+from tests.core.test_threads import soon
+from tests.images import shared
+from tests.images.shared import by_pillow, pixels
+from tests.test_architecture import ROOT
 
-RANDOM = np.random.RandomState(0)
 STORAGES: tuple[Storage, ...] = ("rows", "encoded")
 FILES = {"rows": ["rows.json", "rows.npy"], "encoded": ["encoded.bin", "encoded.npz"]}
 both = pytest.mark.parametrize("storage", STORAGES)
 
 
-def smooth(height: int, width: int, channels: int = 3) -> np.ndarray:
+def smooth(height: int, width: int) -> Image.Image:
     """Enlarged coarse noise, which resembles a photograph."""
-    coarse = RANDOM.randint(0, 256, (5, 7, channels)).astype(np.uint8)
-    planes = [
-        Image.fromarray(coarse[..., c]).resize((width, height), Image.Resampling.BICUBIC) for c in range(channels)
-    ]
-    return np.stack([np.asarray(plane) for plane in planes], axis=2)
-
-
-def table(names: list[str]) -> Table:
-    return Table(("cat",), tuple(names), ("train",) * len(names), np.ones((len(names), 1), np.int8))
+    coarse = np.random.RandomState(height).randint(0, 256, (5, 7, 3)).astype(np.uint8)
+    return Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
 
 
 def source(folder: Path, names: list[str], upright: bool = False) -> Source:
-    return Source(table(names), lambda row: (folder / names[row]).read_bytes(), upright)
+    return shared.source(names, lambda row: (folder / names[row]).read_bytes(), upright)
 
 
 def listing(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def pixels(images: Images) -> np.ndarray:
-    return np.concatenate(list(images.stream(np.array_split(np.arange(len(images)), 3))))
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Images of many kinds and sizes."""
+    """Images of many sizes, and of some kinds: tests of decoding have all."""
     path = tmp_path / "pictures"
     path.mkdir()
-    sizes = [(375, 500), (500, 333), (1, 1), (7, 300), (90, 90), (46, 45)]
-    for i, (height, width) in enumerate(sizes):
-        Image.fromarray(smooth(height, width)).save(path / f"{i}.jpg", quality=90)
-    photo = Image.fromarray(smooth(60, 80))
-    photo.convert("L").save(path / "grey.jpg")
-    photo.convert("L").save(path / "grey.png")
-    photo.convert("1").save(path / "bits.png")
-    photo.convert("CMYK").save(path / "cmyk.jpg")
-    photo.quantize(16).save(path / "palette.png")
-    photo.quantize(16).save(path / "palette.gif")
-    photo.save(path / "moving.gif", save_all=True, append_images=[photo.rotate(90), photo.rotate(180)])
-    photo.save(path / "many.tif", save_all=True, append_images=[photo.rotate(90)])
-    Image.fromarray(smooth(60, 80, 4)).save(path / "alpha.png")
-    photo.convert("LA").save(path / "grey alpha.png")
-    photo.save(path / "progressive.jpg", progressive=True)
-    exif = Image.Exif()
+    for i, (height, width) in enumerate([(375, 500), (500, 333), (1, 1), (7, 300), (90, 90), (46, 45)]):
+        smooth(height, width).save(path / f"{i}.jpg", quality=90)
+    photo, exif = smooth(60, 80), Image.Exif()
+    for name, mode in {
+        "grey.jpg": "L",
+        "bits.png": "1",
+        "cmyk.jpg": "CMYK",
+        "palette.gif": "P",
+        "alpha.png": "LA",
+    }.items():
+        photo.convert(mode).save(path / name)
     exif[0x0112] = 6  # turned by the camera: Pillow, and so the published numbers, take the pixels as they are
     photo.save(path / "turned.jpg", exif=exif)
     return path
@@ -79,28 +66,22 @@ def folder(tmp_path: Path) -> Path:
 @both
 @pytest.mark.parametrize("size", [8, 45, 64, 448])
 def test_images_are_pillows_to_the_bit(folder: Path, tmp_path: Path, size: int, storage: Storage) -> None:
-    names = listing(folder)
-    assert len(names) == 18
-    target = tmp_path / "deep" / "images"
+    names, target = listing(folder), tmp_path / "deep" / "images"
     prepare(source(folder, names), size, target, storage)
-    images = open_images(target)
-    assert (len(images), images.size) == (18, size)
-    decoded = pixels(images)
-    assert decoded.shape == (18, size, size, 3) and decoded.dtype == np.uint8
+    assert (len(open_images(target)), open_images(target).size) == (len(names), size) == (12, size)
+    decoded = pixels(target)
+    assert decoded.shape == (12, size, size, 3) and decoded.dtype == np.uint8
     for name, row in zip(names, decoded, strict=True):
         with Image.open(folder / name) as image:
-            expected = np.asarray(image.convert("RGB").resize((size, size), Image.Resampling.BILINEAR))
-        assert np.array_equal(row, expected), name
+            assert np.array_equal(row, by_pillow(image, size)), name
     assert listing(target) == FILES[storage]
 
 
 @both
 def test_upright_pictures(folder: Path, tmp_path: Path, storage: Storage) -> None:
-    for upright, turn in ((False, 0), (True, -90)):
-        prepare(source(folder, ["turned.jpg"], upright), 32, tmp_path / "images", storage)
-        with Image.open(folder / "turned.jpg") as image:
-            turned = image.rotate(turn, expand=True).resize((32, 32), Image.Resampling.BILINEAR)
-        assert np.array_equal(pixels(open_images(tmp_path / "images"))[0], np.asarray(turned))
+    prepare(source(folder, ["turned.jpg"], upright=True), 32, tmp_path / "images", storage)
+    with Image.open(folder / "turned.jpg") as image:
+        assert np.array_equal(pixels(tmp_path / "images")[0], by_pillow(image.rotate(-90, expand=True), 32))
 
 
 @both
@@ -110,42 +91,33 @@ def test_many_images_keep_their_rows(tmp_path: Path, storage: Storage) -> None:
         Image.new("L", (10 + row % 7, 9), row % 251).save(file, "PNG")
         return file.getvalue()
 
-    prepare(Source(table(list(map(str, range(601)))), read), 8, tmp_path, storage)
+    prepare(shared.source(range(601), read), 8, tmp_path, storage)
     greys = np.arange(601)[:, None, None, None] % 251
-    assert np.array_equal(pixels(open_images(tmp_path)), np.broadcast_to(greys, (601, 8, 8, 3)))
+    assert np.array_equal(pixels(tmp_path), np.broadcast_to(greys, (601, 8, 8, 3)))
 
 
 # (a) Images that cannot be read
-
-
-def break_images(folder: Path) -> list[str]:
-    """Write files that hold no image; returns their names."""
-    whole = (folder / "0.jpg").read_bytes()
-    portable = io.BytesIO()
-    Image.fromarray(smooth(50, 50)).save(portable, "PNG")
-    broken = {
-        "cut.jpg": whole[: len(whole) // 2],
-        "cut header.jpg": whole[:15],
-        "cut.png": portable.getvalue()[:2000],
-        "empty.jpg": b"",
-        "page.jpg": b"<html><body>Not found</body></html>",
-    }
-    for name, content in broken.items():
-        (folder / name).write_bytes(content)
-    return [*broken, "missing.jpg"]
 
 
 @both
 def test_unreadable_images_are_named_together_and_nothing_is_left(
     folder: Path, tmp_path: Path, storage: Storage
 ) -> None:
-    names = listing(folder)
-    broken = break_images(folder)
+    names, whole = listing(folder), (folder / "0.jpg").read_bytes()
+    contents = {
+        "cut.jpg": whole[: len(whole) // 2],
+        "cut header.jpg": whole[:15],
+        "empty.jpg": b"",
+        "page.jpg": b"<html>",
+    }
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    broken = [*contents, "missing.jpg"]
     mixed = [*broken[:3], *names[:9], *broken[3:], *names[9:]]
     with pytest.raises(ValueError) as error:
         prepare(source(folder, mixed), 16, tmp_path / "images", storage)
     first, *lines = str(error.value).split("\n")
-    assert first == "6 images cannot be read"
+    assert first == "5 images cannot be read"
     assert [line.partition(": ")[0] for line in lines] == broken
     assert all(line.partition(": ")[2] for line in lines)
     assert listing(tmp_path / "images") == []
@@ -205,10 +177,10 @@ def test_the_old_files_are_neither_written_through_nor_lost(folder: Path, tmp_pa
     with pytest.raises(ValueError, match=r"^1 images cannot be read\nmissing\.jpg: "):
         prepare(source(folder, [*names, "missing.jpg"]), 16, target, storage)
     assert all(os.path.samefile(target / name, cache / name) for name in FILES[storage])
-    old = pixels(open_images(target))
+    old = pixels(target)
     prepare(source(folder, names), 16, target, storage)
     assert {name: (cache / name).read_bytes() for name in FILES[storage]} == before
-    assert np.array_equal(pixels(open_images(target)), old[::-1])
+    assert np.array_equal(pixels(target), old[::-1])
     assert listing(target) == FILES[storage]
 
 
@@ -218,40 +190,53 @@ def test_another_storage_takes_the_place_of_the_first(
 ) -> None:
     names = listing(folder)
     prepare(source(folder, names), 16, tmp_path / "images", first)
-    old = pixels(open_images(tmp_path / "images"))
+    old = pixels(tmp_path / "images")
     with pytest.raises(ValueError):
         prepare(source(folder, [*names, "missing.jpg"]), 16, tmp_path / "images", second)
     assert listing(tmp_path / "images") == FILES[first]
     prepare(source(folder, names), 16, tmp_path / "images", second)
     assert listing(tmp_path / "images") == FILES[second]
-    assert np.array_equal(pixels(open_images(tmp_path / "images")), old)
+    assert np.array_equal(pixels(tmp_path / "images"), old)
 
 
 # (c) Work that is stopped
 
-STOPPED = """if True:
-    import pathlib, sys, time
-    import numpy as np
-    from mlml.datasets.source import Source
-    from mlml.datasets.prepare import prepare
-    from mlml.labels.table import Table
-    pictures, target, storage = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
-    n = 400
-    def read(row):
-        if row == 100:
-            print("now", flush=True)
-        if row >= 100:
-            time.sleep(0.1)
-        return (pictures / "0.jpg").read_bytes()
-    table = Table(("cat",), tuple(map(str, range(n))), ("train",) * n, np.ones((n, 1), np.int8))
-    prepare(Source(table, read), 16, target, storage)
-    """
+
+# Each begins so and runs from the root: `python -c` then imports the tests, too.
+IMPORTS = """
+import os, pathlib, re, sys, time
+from mlml.datasets import prepare as preparation
+from mlml.datasets.prepare import prepare
+from mlml.images.store import open_images
+from tests.images.shared import source
+"""
+STOPPED = """
+def read(row):
+    if row == 100:
+        print("now", flush=True)
+    if row >= 100:
+        time.sleep(0.1)
+    return pathlib.Path(sys.argv[1], "0.jpg").read_bytes()
+prepare(source(range(400), read), 16, pathlib.Path(sys.argv[2]), sys.argv[3])
+"""
+
+
+def script(code: str, *arguments: object) -> "subprocess.Popen[str]":
+    words = [sys.executable, "-W", "ignore", "-c", IMPORTS + code, *map(str, arguments)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+
+
+def printed(code: str, *arguments: object) -> list[str]:
+    """The lines that a script prints; it must succeed."""
+    with script(code, *arguments) as process:
+        output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    return output.splitlines()
 
 
 def stopped(folder: Path, target: Path, storage: Storage, number: signal.Signals) -> tuple[int, str]:
     """Send a signal to a process in the middle of `prepare`; returns its exit status and standard error."""
-    words = [sys.executable, "-c", STOPPED, str(folder), str(target), storage]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with script(STOPPED, folder, target, storage) as process:
         assert process.stdout and process.stdout.readline() == "now\n"
         process.send_signal(number)
         return process.wait(60), process.stderr.read() if process.stderr else ""
@@ -269,7 +254,7 @@ def test_a_killed_process_leaves_nothing_that_opens(folder: Path, tmp_path: Path
     for again in (storage, *STORAGES):  # the same storage, and the other one
         prepare(source(folder, names), 16, target, again)
         assert listing(target) == FILES[again]
-        assert len(pixels(open_images(target))) == 18
+        assert len(pixels(target)) == 12
 
 
 @both
@@ -280,98 +265,75 @@ def test_ctrl_c_leaves_nothing(folder: Path, tmp_path: Path, storage: Storage) -
     assert listing(tmp_path / "images") == []
 
 
-CRASHES = """if True:
-    import os, pathlib, sys
-    import numpy as np
-    from mlml.datasets.source import Source
-    from mlml.images.store import open_images
-    from mlml.datasets.prepare import prepare
-    from mlml.labels.table import Table
-
-    pictures, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-    def source(*names):
-        table = Table(("cat",), names, ("train",) * len(names), np.ones((len(names), 1), np.int8))
-        return Source(table, lambda row: (pictures / names[row]).read_bytes())
-    steps = 0
-    def counted(function):
-        def call(*args, **options):
-            global steps
-            steps += 1
-            if steps == last:
-                os._exit(9)
-            return function(*args, **options)
-        return call
-    replace, unlink = os.replace, pathlib.Path.unlink
-    for first in ("rows", "encoded"):
-        for second in ("rows", "encoded"):
-            for last in range(1, 100):
-                target = folder / f"{first} {second} {last}"
-                prepare(source("0.jpg", "1.jpg"), 16, target, first)
-                child = os.fork()
-                if not child:
-                    os.replace, pathlib.Path.unlink = counted(replace), counted(unlink)
-                    prepare(source("1.jpg", "0.jpg", "4.jpg"), 16, target, second)
-                    os._exit(0)
-                done = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-                try:
-                    outcome = str(len(open_images(target)))
-                except ValueError:
-                    outcome = "-"
-                if done:
-                    break
-                print(first, second, outcome)
-            print(first, second, "done", outcome)
-    """
+CRASHES = """
+pictures, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+def some(*names):
+    return source(names, lambda row: (pictures / names[row]).read_bytes())
+steps = 0
+def counted(function):
+    def call(*args, **options):
+        global steps
+        steps += 1
+        if steps == last:
+            os._exit(9)
+        return function(*args, **options)
+    return call
+replace, unlink = os.replace, pathlib.Path.unlink
+for first in ("rows", "encoded"):
+    for second in ("rows", "encoded"):
+        outcomes = ""
+        for last in range(1, 100):
+            target = folder / f"{first} {second} {last}"
+            prepare(some("0.jpg", "1.jpg"), 16, target, first)
+            child = os.fork()
+            if not child:
+                os.replace, pathlib.Path.unlink = counted(replace), counted(unlink)
+                prepare(some("1.jpg", "0.jpg", "4.jpg"), 16, target, second)
+                os._exit(0)
+            done = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            try:
+                outcomes += str(len(open_images(target)))
+            except ValueError:
+                outcomes += "-"
+            if done:
+                break
+        print(first, second, outcomes, done)
+"""
 
 
 def test_a_crash_at_any_step_leaves_the_old_the_new_or_nothing(folder: Path, tmp_path: Path) -> None:
-    """The process ends before each of the calls that rename or remove a file."""
-    words = [sys.executable, "-W", "ignore", "-c", CRASHES, str(folder), str(tmp_path)]
-    lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
-    for first in STORAGES:
-        for second in STORAGES:
-            outcome = "".join(line.split()[2] for line in lines if line.split()[:2] == [first, second]).replace(
-                "done", ""
-            )
-            finished = [line for line in lines if line.startswith(f"{first} {second} done")]
-            assert finished == [f"{first} {second} done 3"]
-            # The old images, then for a moment none, then the new ones.
-            assert outcome == "2" * outcome.count("2") + "-" * outcome.count("-") + "3" * outcome.count("3")
-            assert outcome[0] == "2" and outcome[-1] == "3" and len(outcome) >= 5
-            assert (first, second) != ("rows", "rows") or "-" not in outcome
+    """The process ends before each of the calls that rename or remove a file; the last time, after them."""
+    lines = [line.split() for line in printed(CRASHES, folder, tmp_path)]
+    assert [line[:2] for line in lines] == [[first, second] for first in STORAGES for second in STORAGES]
+    for first, second, outcomes, done in lines:
+        # The old images, then for a moment none, then the new ones.
+        assert re.fullmatch("2+33+" if (first, second) == ("rows", "rows") else "2+-*33+", outcomes)
+        assert done == "True" and len(outcomes) >= 6
 
 
 # (d) Memory
 
-MEMORY = """if True:
-    import pathlib, re, sys, threading
-    import numpy as np
-    from mlml.datasets import prepare as preparation
-    from mlml.datasets.source import Source
-    from mlml.labels.table import Table
-    preparation.cores = lambda: 2
-    data = pathlib.Path(sys.argv[1]).read_bytes()
-    def memory():
-        return int(re.search(r"RssAnon:\\s+(\\d+)", pathlib.Path("/proc/self/status").read_text())[1]) // 1024
-    most = 0
-    def read(row):
-        global most
-        most = max(most, memory())
-        return data[:-1] + bytes([row % 256])  # a copy
-    for n in (40, 400):
-        table = Table(("cat",), tuple(map(str, range(n))), ("train",) * n, np.ones((n, 1), np.int8))
-        preparation.prepare(Source(table, read), 256, pathlib.Path(sys.argv[2]), sys.argv[3])
-        print(most)
-    """
+MEMORY = """
+preparation.cores = lambda: 2
+data = pathlib.Path(sys.argv[1]).read_bytes()
+def memory():
+    return int(re.search(r"RssAnon:\\s+(\\d+)", pathlib.Path("/proc/self/status").read_text())[1]) // 1024
+most = 0
+def read(row):
+    global most
+    most = max(most, memory())
+    return data[:-1] + bytes([row % 256])  # a copy
+for n in (40, 400):
+    prepare(source(range(n), read), 256, pathlib.Path(sys.argv[2]), sys.argv[3])
+    print(most)
+"""
 
 
 @both
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_memory_does_not_grow_with_the_images(tmp_path: Path, storage: Storage) -> None:
-    Image.fromarray(RANDOM.randint(0, 256, (400, 500, 3)).astype(np.uint8)).save(tmp_path / "a.bmp")
-    words = [sys.executable, "-c", MEMORY, tmp_path / "a.bmp", tmp_path / "images", storage]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    few, many = map(int, done.stdout.split())
+    smooth(400, 500).save(tmp_path / "a.bmp")
+    few, many = map(int, printed(MEMORY, tmp_path / "a.bmp", tmp_path / "images", storage))
     assert many - few < 20  # MiB; the files of 360 images more have 200, their rows 68
 
 
@@ -386,11 +348,12 @@ def test_files_wait_for_their_turn_in_bounded_number(
     def read(row: int) -> bytes:
         seen.add(row)
         if row == 0:
+            assert soon(lambda: len(seen) > 1)
             never.wait(0.3)
             meanwhile.append(len(seen))
         return data
 
-    prepare(Source(table(list(map(str, range(300)))), read), 8, tmp_path / "images", storage)
+    prepare(shared.source(range(300), read), 8, tmp_path / "images", storage)
     assert seen == set(range(300))
     assert 1 < meanwhile[0] <= 24
 

@@ -172,6 +172,7 @@ def _encoded(h: Handler) -> None:
 
 CHUNKED = _answer(200, b"1388\r\n" + DATA[:5000] + b"\r\n", Content_Length=None, Transfer_Encoding="chunked")
 FROM_0 = _answer(206, DATA, Content_Range=f"bytes 0-{len(DATA) - 1}/{len(DATA)}")
+BUSY = (429, 500, 502, 503, 504)
 CUTS = [50_000 * n for n in range(1, module.RETRIES + 3)]  # more often than a transfer may break at one place
 
 
@@ -190,10 +191,7 @@ CUTS = [50_000 * n for n in range(1, module.RETRIES + 3)]  # more often than a t
         pytest.param(b"", [CHUNKED], [0, 5000], id="cut-chunked"),
         pytest.param(b"", [*map(_until, CUTS)], [0, *CUTS], id="cut-often"),
         pytest.param(DATA[:9], [_piece] * 5, [9, 60_009, 120_009, 180_009, 240_009], id="pieces"),
-        *[
-            pytest.param(b"", [_answer(n)] * module.RETRIES, [0] * (module.RETRIES + 1), id=f"{n}")
-            for n in (429, 500, 502, 503, 504)
-        ],
+        *(pytest.param(b"", [_answer(n)] * module.RETRIES, [0] * (module.RETRIES + 1), id=f"{n}") for n in BUSY),
         pytest.param(b"", [_encoded], [0], id="encoded"),
         pytest.param(DATA[:9], [_answer(302, Location="/x")], [9, 9], id="redirect"),
         pytest.param(OTHER[:9], [_answer(200, DATA)], [9], id="range-ignored"),
@@ -207,7 +205,7 @@ def test_transfers(
     case: Case, server: Server, monkeypatch: pytest.MonkeyPatch, kept: bytes, answers: list[Answer], starts: list[int]
 ) -> None:
     if _silent in answers:
-        monkeypatch.setattr(module, "TIMEOUT", (15, 0.2))
+        monkeypatch.setattr(module, "TIMEOUT", (15, 1.0))  # of silence: a slow machine is no failure
     case.has(kept)
     case.succeeds(server.add("/x", *answers, Handler.serve))
     assert server.starts == starts
@@ -224,10 +222,8 @@ def test_target_counts_only_if_it_is_right(case: Case, server: Server, content: 
 
 
 def test_server_that_always_starts_over_and_breaks_is_given_up(case: Case, server: Server) -> None:
-    url = server.add(
-        "/x", *[_answer(200, DATA[:n], Content_Length=len(DATA)) for n in (5000, 4000)] * 5
-    )  # each second one gets further
-    message = case.fails(url, kept=4000)
+    answers = [_answer(200, DATA[:n], Content_Length=len(DATA)) for n in (5000, 4000)]  # each second one gets further
+    message = case.fails(server.add("/x", *answers * 5), kept=4000)
     assert f"at byte 4,000 of 300,000, and {module.RETRIES} retries got no further" in message
     assert len(server.log) == module.RETRIES + 1
 
@@ -289,15 +285,12 @@ def test_waits_double_and_retry_after_is_obeyed_up_to_a_bound(
         (_answer(503), "the server answers 503 Service Unavailable", module.RETRIES + 1),
         (_answer(404), "the server answers 404 Not Found", 1),
         (_answer(302, Location="/x"), "no answer: Exceeded 30 redirects.", 31),
-        (_answer(416), "the server answers 416 Requested Range Not Satisfiable", 1),
         (_answer(503, Retry_After="soon"), "no answer: Invalid Retry-After header: soon", 1),
-        (_answer(200, DATA, Content_Length=299_999), "its file has 299,999 bytes, not 300,000", 1),
         (_answer(200, DATA + b"x"), "its file has 300,001 bytes, not 300,000", 1),
         (lambda h: h.serve(DATA[:2000]), "its file has 2,000 bytes, not 300,000", 1),
         (_answer(200, b"<html>Log in", Content_Type="text/HTML"), "it gives an HTML page (a moved file", 1),
-        (_answer(200, b"<p>", Content_Length=None, Content_Type="text/html"), "it gives an HTML page", 1),
     ],
-    ids=["busy", "missing", "redirects", "range", "retry-after", "shorter", "longer", "size", "page", "no-length"],
+    ids=["busy", "missing", "redirects", "retry-after", "longer", "size", "page"],
 )
 def test_kept_bytes_survive_a_refusal(case: Case, server: Server, answer: Answer, reason: str, requests: int) -> None:
     case.has(DATA[:1000])
@@ -306,13 +299,6 @@ def test_kept_bytes_survive_a_refusal(case: Case, server: Server, answer: Answer
     assert server.log == [("/x", 1000)] * requests
     case.succeeds(url, server.good)
     assert server.log[-1] == ("/good", 1000)
-
-
-def test_silence_instead_of_an_answer(case: Case, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    url = server.add("/x", lambda h: h.server.over.wait(60))
-    monkeypatch.setattr(module, "TIMEOUT", (15, 0.05))
-    assert f"{url}: no answer: timed out" in case.fails(url)
-    assert len(server.log) == module.RETRIES + 1
 
 
 def test_message_has_a_line_for_each_url(case: Case, server: Server, tmp_path: Path) -> None:
@@ -333,6 +319,13 @@ def test_message_has_a_line_for_each_url(case: Case, server: Server, tmp_path: P
         f"  1,000 of 300,000 bytes are kept in {case.part}; run the command again to resume, or add the file: URL of a "
         "copy you have to the data set's dataset.yaml",
     ]
+
+
+def test_silence_instead_of_an_answer(case: Case, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = server.add("/x", lambda h: h.server.over.wait(60))
+    monkeypatch.setattr(module, "TIMEOUT", (15, 0.05))
+    assert f"{url}: no answer: timed out" in case.fails(url)
+    assert len(server.log) == module.RETRIES + 1
 
 
 # Wrong bytes
@@ -397,14 +390,6 @@ def test_full_disk_keeps_what_arrived(case: Case, server: Server, monkeypatch: p
     assert f"\n  1,500 of 300,000 bytes are kept in {case.part}; run the command again to resume" in message
     case.succeeds(server.good)
     assert server.starts == [1000, 1500]
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_full_device(case: Case, server: Server) -> None:
-    case.folder.mkdir()
-    case.part.symlink_to("/dev/full")
-    with pytest.raises(DownloadError, match="the disk is full: make room for 300,000 more bytes in"):
-        fetch(case.archive(server.good), case.folder)
 
 
 def test_other_errors_of_the_disk_come_through(case: Case, server: Server) -> None:

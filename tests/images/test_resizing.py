@@ -11,6 +11,7 @@ from PIL import Image
 
 from mlml.images import resizing
 from mlml.images.resizing import resize
+from tests.images.shared import by_pillow
 
 RANDOM = np.random.RandomState(0)
 needs_numba = pytest.mark.skipif(not resizing.accelerated(), reason="numba is not installed: Pillow does it all")
@@ -26,7 +27,7 @@ def forget() -> Iterator[None]:
 
 
 def pillow(pixels: np.ndarray, size: int) -> np.ndarray:
-    return np.asarray(Image.fromarray(pixels).resize((size, size), Image.Resampling.BILINEAR))
+    return by_pillow(Image.fromarray(pixels), size)
 
 
 def noise(height: int, width: int) -> np.ndarray:
@@ -89,7 +90,7 @@ def test_photographs_take_the_faster_way() -> None:
 @needs_numba
 def test_only_the_first_picture_of_a_shape_is_left_to_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
     images = [Image.fromarray(noise(300, 200)) for _ in range(4)]
-    expected = [np.asarray(image.resize((224, 224), Image.Resampling.BILINEAR)) for image in images]
+    expected = [by_pillow(image, 224) for image in images]
     real, asked = Image.Image.resize, []
 
     def counted(self: Image.Image, *args: object) -> Image.Image:

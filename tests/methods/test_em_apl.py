@@ -7,23 +7,16 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
-from mlml import methods
-from mlml.methods import Batch, TrainLabels
 from mlml.methods.em_apl import EntropyPseudoLabels
-
-labels = hnp.arrays(np.int8, st.tuples(st.integers(1, 9), st.integers(1, 4)), elements=st.sampled_from([-1, 0, 0, 1]))
+from tests.methods import observed as shared
+from tests.methods.observed import observed_labels, whole
 
 
 def build(observed: np.ndarray, epochs: int = 10, **options: object) -> EntropyPseudoLabels:
-    method = methods.build("em_apl", TrainLabels(torch.from_numpy(observed), None, epochs), options)
+    method = shared.build("em_apl", observed, None, epochs, **options)
     assert isinstance(method, EntropyPseudoLabels)
     return method
-
-
-def whole(observed: np.ndarray) -> Batch:
-    return Batch(torch.from_numpy(observed), torch.arange(len(observed)))
 
 
 def oracle_loss(
@@ -42,7 +35,9 @@ def oracle_loss(
     return total / observed.size
 
 
-@given(labels, st.integers(0, 2**31), st.integers(1, 8), st.floats(0, 1), st.floats(0, 2), st.floats(0, 2))
+@given(
+    observed_labels(9, 4), st.integers(0, 2**31), st.integers(1, 8), st.floats(0, 1), st.floats(0, 2), st.floats(0, 2)
+)
 def test_ten_epochs(observed: np.ndarray, seed: int, warmup: int, share: float, alpha: float, beta: float) -> None:
     random = np.random.RandomState(seed)
     method = build(observed, warmup=warmup, share=share, alpha=alpha, beta=beta).double()
@@ -59,27 +54,6 @@ def test_ten_epochs(observed: np.ndarray, seed: int, warmup: int, share: float, 
             free = sorted((i for i in unknown if (i, j) not in soft), key=lambda i: scores[i, j])
             if epoch >= warmup:
                 soft |= {(i, j): scores[i, j] for i in free[:quota]}
-
-
-def test_alpha_0_without_soft_negatives_learns_from_the_observed_only() -> None:
-    observed = np.array([[1, 0, 0, -1], [0, 0, 0, 0]], np.int8)
-    x = torch.randn(2, 4, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    loss = build(observed, alpha=0.0)(x, whole(observed), 4)
-    p = x.detach().sigmoid()
-    torch.testing.assert_close(loss.detach(), -(p[0, 0].log() + (1 - p[0, 3]).log()) / 8)
-    loss.backward()
-    assert x.grad is not None
-    assert torch.equal(x.grad != 0, torch.from_numpy(observed != 0))
-
-
-def test_unknown_labels_are_drawn_to_one_half() -> None:
-    observed = np.array([[0, 0, 0]], np.int8)
-    x = torch.tensor([[-1.0, 0.0, 1.0]], requires_grad=True)
-    build(observed)(x, whole(observed), 1).backward()
-    assert x.grad is not None
-    assert x.grad[0, 0] < 0
-    assert x.grad[0, 1] == 0
-    assert x.grad[0, 2] > 0
 
 
 def test_soft_negatives_by_hand() -> None:

@@ -2,7 +2,6 @@
 
 import ast
 import inspect
-from functools import partial
 from typing import Annotated
 
 import pytest
@@ -81,7 +80,6 @@ def test_loss_is_a_finite_scalar_with_a_gradient(name: str, labels: Tensor) -> N
             assert loss.dtype == torch.float32
             assert loss.isfinite()
             loss.backward()
-            assert x.grad is not None
             assert x.grad.isfinite().all()
             assert rows or x.grad.any()
         method.end_epoch(epoch, random_logits(labels, epoch).sigmoid() if method.wants_predictions else None)
@@ -99,7 +97,6 @@ def test_extreme_logits(name: str, labels: Tensor) -> None:
             loss = method(x, batch(labels), epoch)
             loss.backward()
             assert loss.isfinite()
-            assert x.grad is not None
             assert x.grad.isfinite().all()
             assert all(parameter.grad.isfinite().all() for parameter in method.parameters())
         method.end_epoch(epoch, (1e4 * signs).sigmoid() if method.wants_predictions else None)
@@ -112,9 +109,8 @@ def test_a_wrong_observed_label_has_a_gradient_at_any_logit(name: str) -> None:
     # The margin of asl bounds the loss of a negative, which so is flat where p is 1: a property of the method.
     more = {"margin": 0.0} if name == "asl" else {}
     build(name, labels, **more)(x, batch(labels), 1).backward()
-    assert x.grad is not None
-    assert x.grad[0, 0] < -0.02
-    assert x.grad[0, 2] > 0.02
+    assert x.grad[0, 0] < -0.1
+    assert x.grad[0, 2] > (0.02 if name == "focal" else 0.1)  # which weighs negatives less
 
 
 @every_method
@@ -281,6 +277,8 @@ def test_unknown_method_and_option() -> None:
         methods.build("pseudo_label", given, {"alpha": -1})
     with pytest.raises(ValueError, match=r"methods\.asl\.margin: 1 is not allowed; must be less than 1"):
         methods.build("asl", given, {"margin": 1})
+    with pytest.raises(ValueError, match=r"update: unknown key; it takes alpha, "):  # which its partial fixes
+        methods.build("pseudo_label_no_update", given, {"update": True})
 
 
 def test_a_stateless_loss_is_given_what_it_asks_for() -> None:
@@ -298,18 +296,6 @@ def test_a_stateless_loss_is_given_what_it_asks_for() -> None:
     assert parse_options(make, {"scale": 5}, "") == {"scale": 5.0}
     with pytest.raises(ValueError, match="scale: 0 is not allowed; must be greater than 0"):
         parse_options(make, {"scale": 0}, "")
-
-
-def test_a_partial_fixes_some_options_and_takes_the_others() -> None:
-    class Own(Method):
-        def __init__(self, train: TrainLabels, *, a: int = 1, b: int = 2) -> None:
-            super().__init__()
-            self.values = a, b
-
-    make, given = partial(Own, a=5), TrainLabels(torch.tensor([[1, 0]], dtype=torch.int8))
-    assert make(given, **parse_options(make, {"b": 3}, "")).values == (5, 3)
-    with pytest.raises(ValueError, match="a: unknown key; it takes b"):
-        parse_options(make, {"a": 1}, "")
 
 
 @pytest.mark.parametrize(

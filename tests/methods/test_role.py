@@ -7,26 +7,17 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from torch import Tensor
 
-from mlml import methods
-from mlml.methods import Batch, TrainLabels
 from mlml.methods.role import Role
-
-labels = hnp.arrays(np.int8, st.tuples(st.integers(1, 5), st.integers(1, 6)), elements=st.sampled_from([-1, 0, 1]))
-MIXED = np.array([[1, 0, -1, 0], [0, 0, 0, 1], [0, 0, 0, 0], [1, -1, 1, -1]], np.int8)
+from tests.methods import observed as shared
+from tests.methods.observed import MIXED, observed_labels, whole
 
 
 def build(observed: np.ndarray, prior: float | None = 1.5, **options: object) -> Role:
-    torch.manual_seed(0)
-    method = methods.build("role", TrainLabels(torch.from_numpy(observed), prior), options)
+    method = shared.build("role", observed, prior, **options)
     assert isinstance(method, Role)
     return method
-
-
-def whole(observed: np.ndarray) -> Batch:
-    return Batch(torch.from_numpy(observed), torch.arange(len(observed)))
 
 
 def oracle(f: np.ndarray, g: np.ndarray, observed: np.ndarray, k: float) -> float:
@@ -42,7 +33,7 @@ def oracle(f: np.ndarray, g: np.ndarray, observed: np.ndarray, k: float) -> floa
     return total / 2
 
 
-@given(labels, st.integers(0, 2**31), st.floats(0.1, 5))
+@given(observed_labels(5, 6), st.integers(0, 2**31), st.floats(0.1, 5))
 def test_loss_equals_the_formula(observed: np.ndarray, seed: int, k: float) -> None:
     random, k = np.random.RandomState(seed), min(k, observed.shape[1])
     x, g = 2 * random.randn(*observed.shape), 2 * random.randn(*observed.shape)
@@ -63,29 +54,18 @@ def gradients(observed: np.ndarray, x: Tensor, g: Tensor, k: float) -> tuple[Ten
 
 def test_gradient_takes_the_other_as_a_constant() -> None:
     random, k, size = np.random.RandomState(0), 1.4, MIXED.size
-    x, g = random.randn(4, 4), random.randn(4, 4)
+    x, g = random.randn(*MIXED.shape), random.randn(*MIXED.shape)
     f, e = 1 / (1 + np.exp(-x)), 1 / (1 + np.exp(-g))
     found = gradients(MIXED, torch.from_numpy(x), torch.from_numpy(g), k)
     for own, other, gradient in zip((f, e), (e, f), found, strict=True):
         expected = np.where(MIXED == 1, own - 1, np.where(MIXED == -1, own, 0)) / size + (own - other) / size
-        expected += 2 * (own.sum(1).mean() - k) / 4**2 / 4 * own * (1 - own)
+        expected += 2 * (own.sum(1).mean() - k) / 4**2 / 5 * own * (1 - own)
         np.testing.assert_allclose(gradient.numpy(), expected / 2, rtol=1e-9)
-
-
-def test_an_estimate_that_is_the_full_labels_gives_bce_and_the_regulariser() -> None:
-    full = np.where(MIXED == 1, 1, -1).astype(np.int8)
-    x = torch.randn(4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    found, _ = gradients(full, x, 1e3 * torch.from_numpy(full).double(), 1.0)
-    y = x.clone().requires_grad_()
-    target = torch.from_numpy((full == 1).astype(float))
-    bce = torch.nn.functional.binary_cross_entropy_with_logits(y, target)
-    expected = bce + ((y.sigmoid().sum(1).mean() - 1) / 4) ** 2 / 2
-    torch.testing.assert_close(found, torch.autograd.grad(expected, y)[0])
 
 
 def test_initial_estimate() -> None:
     observed = np.tile(MIXED, (50, 1))
-    start = build(observed).pseudo_labels(torch.arange(200))
+    start = build(observed).pseudo_labels(torch.arange(250))
     g = build(observed).g.sigmoid()
     assert torch.allclose(g[torch.from_numpy(observed == 1)], torch.tensor(0.995))
     assert torch.allclose(g[torch.from_numpy(observed == -1)], torch.tensor(0.005))
@@ -119,18 +99,3 @@ def test_without_a_number_of_positives_it_says_what_to_do() -> None:
 def test_its_own_learning_rate() -> None:
     assert build(MIXED).lr_scale == 10
     assert build(MIXED, lr_scale=3.0).lr_scale == 3
-
-
-def test_the_estimate_follows_a_sure_classifier() -> None:
-    """Unknown labels only: g goes where f is."""
-    observed = np.array([[0, 0, 1]], np.int8)
-    method, x = build(observed), torch.tensor([[4.0, -4.0, 4.0]])
-    optimizer = torch.optim.Adam(method.parameters(), lr=0.1)
-    for _ in range(200):
-        optimizer.zero_grad()
-        method(x, whole(observed), 1).backward()
-        optimizer.step()
-    estimate = method.pseudo_labels(torch.tensor([0]))[0]
-    assert estimate[0] > 0.8
-    assert estimate[1] < 0.2
-    assert estimate[2] == 1

@@ -31,18 +31,12 @@ def test_only_the_head_changes() -> None:
     assert changed == {"head.weight", "head.bias"}
 
 
-def test_features_are_those_of_the_evaluation_mode_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[int, bool]] = []
-    own = Classifier.features
-
-    def spy(model: Classifier, images: Tensor) -> Tensor:
-        seen.append((len(images), model.training))
-        return own(model, images)
-
-    monkeypatch.setattr(Classifier, "features", spy)
+def test_features_are_those_of_the_evaluation_mode_computed_once(
+    featured: list[tuple[Tensor, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("mlml.model.predict.BATCH_SIZE", 10)
     start(build("bce"), recipe(linear_init=3, flip=True))
-    assert seen == [(10, False)] * 3 + [(7, False)] + [(10, False)] * 3 + [(7, False)]
+    assert [(len(images), training) for images, training in featured] == [(n, False) for n in (10, 10, 10, 7) * 2]
 
 
 def test_features_lead_to_the_models_logits() -> None:

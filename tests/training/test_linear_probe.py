@@ -47,16 +47,9 @@ def test_it_is_adam_on_the_features_of_the_untrained_backbone() -> None:
     assert changed == {"head.weight", "head.bias"}
 
 
-def test_the_backbone_sees_each_image_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[int, bool]] = []
-    own = Classifier.features
-
-    def spy(model: Classifier, images: torch.Tensor) -> torch.Tensor:
-        seen.append((len(images), model.training))
-        return own(model, images)
-
-    monkeypatch.setattr(Classifier, "features", spy)
+def test_the_backbone_sees_each_image_once(featured: list[tuple[torch.Tensor, bool]]) -> None:
     train(recipe(linear_probe=True, epochs=3))
+    seen = [(len(images), training) for images, training in featured]
     assert seen == [(1, False), (N, False), (N, False)]  # the first sees whether the size is possible
 
 

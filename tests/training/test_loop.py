@@ -36,17 +36,25 @@ def data() -> tuple[Examples, Examples]:
     return Examples(prepared, rows[:N], labels[:N]), Examples(prepared, rows[N:], labels[N:])
 
 
+def hidden(labels: np.ndarray) -> np.ndarray:
+    """Labels of which 40 percent are unknown."""
+    return np.where(np.random.RandomState(1).rand(*labels.shape) < 0.4, 0, labels).astype(np.int8)
+
+
 def recipe(**changes: object) -> Recipe:
     values = {"backbone": "test_resnet", "weights": "none", "lr": 1e-3, "batch_size": 8, "epochs": 2, "flip": False}
     return Recipe.model_validate({**values, **changes})
 
 
-def run(method: Method, plan: Recipe, seed: int = 0, recorder: bool = False) -> tuple[Classifier, loop.Best, list]:
+def run(
+    method: Method, plan: Recipe, seed: int = 0, observed: np.ndarray | None = None
+) -> tuple[Classifier, loop.Best, list]:
+    """Train; `observed` replaces the labels of the training images."""
     seed_everything(seed)
     train, validation = data()
     model, history = Classifier(plan.backbone, L), []
-    follow = Recorder(N, L, seed, method, torch.device("cpu")) if recorder else None
-    best = loop.fit(model, method, train, validation, plan, seed, follow, history.append)
+    train = train if observed is None else train._replace(labels=observed)
+    best = loop.fit(model, method, train, validation, plan, seed, None, history.append)
     return model, best, history
 
 
@@ -92,7 +100,6 @@ def test_every_image_once_an_epoch_with_its_own_labels_and_prediction() -> None:
         assert torch.equal(torch.cat([batch.observed for batch, _ in seen]), labels[index])
         end, predictions = spy.ends[epoch - 1]
         assert end == epoch
-        assert predictions is not None
         torch.testing.assert_close(predictions[index], torch.cat([logits for _, logits in seen]).sigmoid())
     assert orders[0] != orders[1]
 
@@ -111,15 +118,10 @@ def test_it_learns_and_keeps_the_best_epoch() -> None:
 
 @pytest.mark.parametrize("name", methods.names())
 def test_every_method_learns(name: str) -> None:
-    train, _ = data()
-    hidden = np.random.RandomState(1).rand(*train.labels.shape) < 0.4
-    observed = np.where(hidden, 0, train.labels).astype(np.int8)
+    observed, plan = hidden(data()[0].labels), recipe(epochs=4, lr=3e-3)
     seed_everything(0)
-    plan = recipe(epochs=4, lr=3e-3)
-    model = Classifier(plan.backbone, L)
     method = methods.build(name, TrainLabels(torch.from_numpy(observed), 1.2, plan.epochs))
-    history: list = []
-    loop.fit(model, method, train._replace(labels=observed), data()[1], plan, 0, None, history.append)
+    _, _, history = run(method, plan, observed=observed)
     assert history[-1].loss < 0.85 * history[0].loss
     assert history[-1].validation_mAP > 75
 
@@ -138,12 +140,10 @@ def test_same_seed_same_result_other_seed_another() -> None:
 def test_the_mean_loss_is_over_images() -> None:
     spy = Spy()
     _, _, history = run(spy, recipe(epochs=1))
-    values = [
-        torch.nn.functional.binary_cross_entropy_with_logits(x, (b.observed == 1).float()) for _, b, x in spy.batches
-    ]
-    sizes = [len(b.index) for _, b, _ in spy.batches]
-    expected = sum(v.item() * n for v, n in zip(values, sizes, strict=True)) / N
-    assert history[0].loss == pytest.approx(expected, rel=1e-5)
+    observed = torch.cat([batch.observed for _, batch, _ in spy.batches])
+    logits = torch.cat([logits for _, _, logits in spy.batches]).double()
+    expected = torch.nn.functional.binary_cross_entropy_with_logits(logits, (observed == 1).double())
+    assert history[0].loss == pytest.approx(expected.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -191,33 +191,23 @@ def test_a_methods_own_parameters_train_at_their_own_rate() -> None:
     assert method.shift.item() == pytest.approx(-5 * 10 * 1e-3, rel=1e-3)
 
 
-def test_images_are_flipped_where_the_recipe_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("flip", [True, False])
+def test_images_are_flipped_where_the_recipe_says_so(featured: list[tuple[Tensor, bool]], flip: bool) -> None:
     """Each image is brighter on its left: the model sees which are flipped."""
     train, validation = data()
     images = np.zeros((2 * N, 32, 32, 3), np.uint8)
     images[:, :, :16] = 200
-    prepared, seen = RowImages(images), []
-    features = Classifier.features
-
-    def spy(model: Classifier, batch: Tensor) -> Tensor:
-        if model.training:
-            seen.extend(batch[:, 0, 0, 0].tolist())
-        return features(model, batch)
-
-    monkeypatch.setattr(Classifier, "features", spy)
-    for flip in (True, False):
-        seen.clear()
-        model, plan = Classifier("test_resnet", L), recipe(epochs=1, flip=flip)
-        loop.fit(model, build("bce"), train._replace(images=prepared), validation, plan, 0)
-        assert len(seen) == N
-        assert (0 in seen) == flip
-        assert 200 in seen
+    train = train._replace(images=RowImages(images))
+    loop.fit(Classifier("test_resnet", L), build("bce"), train, validation, recipe(epochs=1, flip=flip), 0)
+    corners = torch.cat([batch[:, 0, 0, 0] for batch, training in featured if training]).tolist()
+    assert len(corners) == N
+    assert set(corners) == ({0, 200} if flip else {200})
 
 
 def test_unknown_validation_labels_count_in_no_average_precision() -> None:
     train, validation = data()
     model = Classifier("test_resnet", L)
-    partial = np.where(np.random.RandomState(1).rand(N, L) < 0.5, validation.labels, 0).astype(np.int8)
+    partial = hidden(validation.labels)
     best = loop.fit(model, build("bce"), train, validation._replace(labels=partial), recipe(epochs=1), 0)
     logits, known = predict(model, validation), partial != 0
     expected = [average_precision_score(partial[known[:, j], j] == 1, logits[known[:, j], j]) for j in range(L)]
@@ -250,37 +240,22 @@ def test_device() -> None:
         device_for("gpu")
 
 
-def test_trajectories(tmp_path: Path) -> None:
-    method = build("pseudo_label", update_every_epoch=True, disturbances=False, stack_size=1)
-    spy_rows = Recorder(N, L, 5, method, torch.device("cpu")).rows
-    assert spy_rows.tolist() == list(range(N))  # fewer images than are followed: all of them
-    recorder = Recorder(N, L, 5, method, torch.device("cpu"))
-    plane = torch.rand(N, L, generator=torch.Generator().manual_seed(0))
+@pytest.mark.parametrize(("name", "followed", "planes"), [("pseudo_label", N, 3), ("an", 4, 0)])
+def test_trajectories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, followed: int, planes: int) -> None:
+    """Of all images where there are fewer than are followed; of a method without pseudo labels."""
+    if followed < N:
+        monkeypatch.setattr("mlml.training.trajectories.IMAGES", followed)
+    method = build(name, **({"update_every_epoch": True, "disturbances": False} if planes else {}))
+    recorder, random = Recorder(N, L, 5, method, torch.device("cpu")), torch.Generator().manual_seed(0)
+    plane, order = torch.rand(N, L, generator=random), torch.randperm(N, generator=random)
     for epoch in (1, 2):
-        for index in (torch.arange(20), torch.arange(20, N)):
+        for index in order.split(20):
             recorder.record(index, plane[index] / epoch)
         method.end_epoch(epoch, plane / epoch)
         recorder.end_epoch(method)
     recorder.save(tmp_path / "t.npz")
     with np.load(tmp_path / "t.npz") as file:
-        np.testing.assert_array_equal(file["predictions"], np.stack([plane, plane / 2]))
-        assert file["pseudo_labels"].shape == (3, N, L)
-
-
-def test_trajectories_of_some_images_and_of_a_method_without_pseudo_labels(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mlml.training.trajectories.IMAGES", 4)
-    method = build("an")
-    recorder = Recorder(N, L, 5, method, torch.device("cpu"))
-    plane = torch.rand(N, L, generator=torch.Generator().manual_seed(0))
-    recorder.record(torch.randperm(N, generator=torch.Generator().manual_seed(1)), plane)
-    order = torch.randperm(N, generator=torch.Generator().manual_seed(1))
-    recorder.end_epoch(method)
-    recorder.save(tmp_path / "t.npz")
-    with np.load(tmp_path / "t.npz") as file:
-        assert len(file["rows"]) == 4
-        by_row = torch.empty_like(plane)
-        by_row[order] = plane
-        np.testing.assert_array_equal(file["predictions"][0], by_row[file["rows"]])
-        assert file["pseudo_labels"].shape == (0, 4, L)
+        rows = file["rows"].tolist()
+        assert len(rows) == followed and rows == sorted(set(rows))
+        np.testing.assert_array_equal(file["predictions"], torch.stack([plane, plane / 2])[:, rows])
+        assert file["pseudo_labels"].shape == (planes, followed, L)

@@ -9,16 +9,8 @@ FILE = "datasets/mine/dataset.yaml"
 
 
 def test_defaults_are_the_papers() -> None:
-    assert resolve(None, None, FILE) == Recipe(
-        backbone="resnet50.tv_in1k",
-        weights="hub",
-        lr=1e-5,
-        batch_size=16,
-        epochs=10,
-        flip=True,
-        linear_init=0,
-        prior=None,
-    )
+    options = {"lr": 1e-5, "batch_size": 16, "epochs": 10, "flip": True, "linear_init": 0, "prior": None}
+    assert resolve(None, None, FILE) == Recipe(backbone="resnet50.tv_in1k", weights="hub", **options)
 
 
 def test_params_override_the_data_set_which_overrides_the_default() -> None:
@@ -31,31 +23,16 @@ def test_params_override_the_data_set_which_overrides_the_default() -> None:
     [
         ({}, {"lr": -1}, "train.lr: -1 is not allowed; must be greater than 0"),
         ({}, 3, "train: 3 is not allowed; must be keys and values"),
-        ({}, [], "train: [] is not allowed; must be keys and values"),
         ([], {}, f"{FILE}: training: [] is not allowed; must be keys and values"),
-        ({}, {"lr": "fast"}, "train.lr: 'fast' is not allowed; must be a valid number"),
-        ({}, {"lr": float("inf")}, "train.lr: inf is not allowed; must be a finite number"),
-        ({}, {"epochs": 1.5}, "train.epochs: 1.5 is not allowed; must be a valid integer"),
-        ({}, {"flip": "yes"}, "train.flip: 'yes' is not allowed; must be a valid boolean"),
         ({}, {"linear_init": -1}, "train.linear_init: -1 is not allowed; must be greater than or equal to 0"),
         ({"batch_size": 0}, {}, f"{FILE}: training.batch_size: 0 is not allowed; must be greater than or equal to 1"),
-        (
-            {"rate": 1},
-            {},
-            f"{FILE}: training.rate: unknown key; it takes {', '.join(sorted(Recipe.model_fields))}",
-        ),
+        ({"rate": 1}, {}, f"{FILE}: training.rate: unknown key; it takes {', '.join(sorted(Recipe.model_fields))}"),
     ],
 )
 def test_a_wrong_value_names_its_place(dataset: Any, train: Any, line: str) -> None:
     with pytest.raises(ValueError) as caught:
         resolve(dataset, train, FILE)
     assert str(caught.value) == line
-
-
-def test_all_wrong_values_are_reported_together() -> None:
-    with pytest.raises(ValueError) as caught:
-        resolve({}, {"lr": -1, "epochs": 0, "x": 1}, FILE)
-    assert len(str(caught.value).splitlines()) == 3
 
 
 @pytest.mark.parametrize("seed", [-1, 1.0, "0", True, 2**32])

@@ -22,7 +22,7 @@ from mlml.training import experiment, loop
 from mlml.training.history import Best, Epoch
 from mlml.training.recipe import Run
 from mlml.training.trajectories import Recorder
-from tests.training.test_loop import L, N, data, recipe
+from tests.training.test_loop import L, N, data, hidden, recipe
 from tests.workspace import Workspace
 
 # Methods that draw random numbers do so in each epoch with these, and the windows of their schedules are open.
@@ -39,7 +39,7 @@ def fit(
     """A run as the stage starts it; it ends with `Stop` in the epoch after `stop`."""
     seed_everything(3)
     train, validation = data()
-    observed = np.where(np.random.RandomState(1).rand(*train.labels.shape) < 0.4, 0, train.labels).astype(np.int8)
+    observed = hidden(train.labels)
     plan = recipe(epochs=epochs, flip=True, linear_init=linear_init)
     model = Classifier(plan.backbone, L)
     method = methods.build(name, TrainLabels(torch.from_numpy(observed), 1.2, 4), OPTIONS.get(name))
@@ -79,7 +79,6 @@ def test_every_method_goes_on_as_if_nothing_had_been(name: str, tmp_path: Path) 
         stopped.wait()  # its thread may still be writing, which that of a killed process is not
         kept = Checkpoint(tmp_path, "key")
         state = kept.load()
-        assert state is not None
         assert state["epoch"] == stop
     assert_same(fit(name, tmp_path / "cut", kept), whole)
     # And once more when all epochs are done, as after a kill before the results were written.

@@ -92,7 +92,6 @@ def test_images_beside_the_file_and_ids_of_text(tmp_path: Path) -> None:
         ({}, "images.options.unlisted: missing"),
         ({"unlisted": "present"}, "images.options.unlisted: 'present' is not allowed; must be 'absent' or 'unknown'"),
         ({"annotations": 3}, "images.options.annotations: 3 is not allowed; {0}"),
-        ({"annotations": []}, "images.options.annotations: [] is not allowed; {0}"),
         ({"annotations": ""}, "images.options.annotations: '' is not allowed; {0}"),
         ({"annotations": {}}, "images.options.annotations: {{}} is not allowed; {0}"),
         ({"annotations": {"dev": "a.json"}}, "images.options.annotations: {{'dev': 'a.json'}} is not allowed; {0}"),
@@ -144,7 +143,7 @@ def test_an_image_in_two_splits(tmp_path: Path) -> None:
     brought(tmp_path, files)
     assert faults(tmp_path, annotations={"train": "train.json", "test": "test.json"}) == [
         "test.json, image id 1: image 'b.png' is in two splits, train (train.json, image id 9) and test; "
-        "a photograph belongs in one",
+        "a photograph belongs in one"
     ]
 
 

@@ -193,10 +193,7 @@ def test_all_faults_of_the_table_together(tmp_path: Path) -> None:
     [
         pytest.param("[" * 9999 + "]" * 9999, id="nested"),
         pytest.param("-" * 100_000 + "1", id="long"),
-        "{'sky'}",
-        "'sky'",
         "('sky',)",
-        "[b'x']",
     ],
 )
 def test_a_cell_that_is_no_list(tmp_path: Path, cell: str) -> None:
@@ -243,8 +240,6 @@ def concepts(names: tuple[str, ...]) -> Callable[[Path], object]:
 
 
 IMAGES, LABELS = NPY["train"]
-
-
 UNREADABLE = f"{LABELS} is no .npy file that can be read; bring it again"
 NOT_CLASSES = "names that are not the 81 classes, a line each"
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -260,7 +255,6 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         f"{LABELS} is [5, 80], not [5, 81]: a row for each of {IMAGES}, a column a class",
     ),
     "lfs": (lambda folder: (folder / LABELS).write_text("version https://git-lfs.github.com/spec/v1\n"), UNREADABLE),
-    "short": (lambda folder: (folder / LABELS).write_bytes((folder / LABELS).read_bytes()[:-1]), UNREADABLE),
     "80 classes": (concepts(CLASSES[:-1]), f"{CONCEPTS} has 80 {NOT_CLASSES}"),
     "one twice": (concepts((*CLASSES[:-1], CLASSES[0])), f"{CONCEPTS} has 81 {NOT_CLASSES}"),
 }

@@ -69,10 +69,11 @@ def test_a_folder(tmp_path: Path, unlisted: str, u: int, difficult: str, d: int)
     assert source.places is not None and source.places[2].endswith("Annotations, c.xml: c.jpg")
 
 
-def test_difficult_objects_are_absent_unless_said_otherwise(tmp_path: Path) -> None:
+def test_without_options_and_lists(tmp_path: Path) -> None:
+    """Difficult objects are absent, and the splits are drawn."""
     table = read(brought(tmp_path), unlisted="unknown").table
     assert table.labels.tolist() == [[-1, 1, 0], [0, 0, 0], [1, 0, 0], [0, 0, -1]]
-    assert table.split.count("test") == 1  # without lists the splits are drawn
+    assert table.split.count("test") == 1
     assert Reader("voc_xml").fault(tmp_path) == "images.options.unlisted: missing"
 
 
