@@ -17,7 +17,7 @@ from mlml.metrics import mean_average_precision
 from mlml.model.classifier import Classifier
 from mlml.model.loader import Examples
 from mlml.model.predict import predict
-from mlml.runtime.device import device_for, seed_everything
+from mlml.runtime.device import seed_everything
 from mlml.training import loop
 from mlml.training.recipe import Recipe
 from mlml.training.trajectories import Recorder
@@ -231,13 +231,6 @@ def test_prediction_does_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch
     np.testing.assert_allclose(predict(model, train), whole, rtol=1e-4, atol=1e-5)
     some = train._replace(rows=train.rows[[4, 2]])
     np.testing.assert_allclose(predict(model, some), whole[[4, 2]], rtol=1e-4, atol=1e-5)
-
-
-def test_device() -> None:
-    assert device_for("cpu").type == "cpu"
-    assert device_for("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
-    with pytest.raises(ValueError, match="device: 'gpu' is not allowed; it must be auto, or one that is here"):
-        device_for("gpu")
 
 
 @pytest.mark.parametrize(("name", "followed", "planes"), [("pseudo_label", N, 3), ("an", 4, 0)])

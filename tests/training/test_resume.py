@@ -7,7 +7,6 @@ import subprocess
 import time
 from pathlib import Path
 
-import numpy as np
 import psutil
 import pytest
 import torch
@@ -17,7 +16,7 @@ from mlml.checkpoints.checkpoint import Checkpoint
 from mlml.images.store import RowImages
 from mlml.methods import TrainLabels
 from mlml.model.classifier import Classifier
-from mlml.runtime.device import enough_memory, seed_everything
+from mlml.runtime.device import seed_everything
 from mlml.training import experiment, loop
 from mlml.training.history import Best, Epoch
 from mlml.training.recipe import Run
@@ -131,26 +130,6 @@ def test_kills_at_any_moment(tmp_path: Path) -> None:
     (history, expected), (again, found) = (torch.load(folder / "result", weights_only=False) for folder in folders[1:])
     assert again == history
     assert all(torch.equal(value, expected[name]) for name, value in found.items())
-
-
-def test_out_of_memory_says_what_needs_less() -> None:
-    with pytest.raises(MemoryError) as caught, enough_memory("take less"):
-        torch.empty(1 << 55)
-    assert "tried to allocate" in str(caught.value)
-    assert str(caught.value).endswith(": take less")
-    with pytest.raises(MemoryError, match=r"^CUDA out of memory: take less$"), enough_memory("take less"):
-        raise torch.OutOfMemoryError("CUDA out of memory\nmore")
-    with pytest.raises(RuntimeError, match=r"^a fault$"), enough_memory("take less"):
-        raise RuntimeError("a fault")
-    with (
-        pytest.raises(MemoryError, match=r"^cuDNN error: CUDNN_STATUS_ALLOC_FAILED: take less$"),
-        enough_memory("take less"),
-    ):
-        raise RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED")
-    with pytest.raises(MemoryError, match=r"^Unable to allocate .*: take less$"), enough_memory("take less"):
-        np.empty(1 << 55)
-    with pytest.raises(MemoryError, match=r"^out of memory: take less$"), enough_memory("take less"):
-        raise MemoryError
 
 
 def test_labels_that_do_not_fit_are_said_too(monkeypatch: pytest.MonkeyPatch) -> None:
