@@ -19,7 +19,7 @@ def main(archives: Path, images_folder: Path, labels_file: Path) -> None:
     source = datasets.read(layout.reader, folder, archives, layout.options)
     table.check_splits(source.table)
     for remark in report.remarks(source.table):
-        print(f"look at: {remark}")
+        print(f"note: {remark}")
     prepare.prepare(source, size, images_folder, storage)
     table.write(source.table, labels_file)
     counts = ", ".join(f"{len(source.table.rows(split))} {split}" for split in table.SPLITS)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import IO, Any
 
 import filelock
 import torch
@@ -21,7 +21,6 @@ logger = logging.getLogger(__name__)
 # there, set the variable to an absolute path.
 FOLDER = Path(os.environ.get("MLML_CHECKPOINTS", ".mlml/checkpoints"))
 SUFFIX = ".checkpoint"
-PATIENCE = 1.0  # seconds that Ctrl-C waits for the file that is being written
 
 
 class Checkpoint:
@@ -39,22 +38,23 @@ class Checkpoint:
         self.path = folder / f"{key}{SUFFIX}"
         self.epoch: int | None = None
         self._writer: Thread | None = None
-        self._error: OSError | None = None
+        self._error: Exception | None = None
 
     def load(self) -> dict[str, Any] | None:
         """The state that was saved last, or None. A damaged file is reported, removed and None too."""
         try:
-            with zipfile.ZipFile(self.path) as archive:
-                damaged = archive.testzip() is not None  # torch does not look at the checksums that it writes
+            file = self.path.open("rb")
         except FileNotFoundError:
             return None
-        except (zipfile.BadZipFile, EOFError):
-            damaged = True
-        if damaged:
-            logger.warning(f"{self.path} is damaged: it is removed, and training starts anew")
-            self.path.unlink()
-            return None
-        state: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True)
+        with file:
+            try:
+                state = _load(file)
+            except MemoryError:
+                raise
+            except Exception:  # zipfile and torch raise nearly everything on a damaged file
+                logger.warning(f"{self.path} is damaged: it is removed, and training starts anew")
+                self.path.unlink()
+                return None
         self.epoch = state["epoch"]
         return state
 
@@ -69,7 +69,7 @@ class Checkpoint:
             OSError: the previous state could not be written; says what is kept.
         """
         self.wait()
-        self._writer = Thread(target=self._write, args=[_copy(state)], daemon=True)
+        self._writer = Thread(target=self._write, args=[_copy(state)])
         self._writer.start()
 
     def wait(self) -> None:
@@ -81,14 +81,16 @@ class Checkpoint:
         if self._writer is not None:
             self._writer.join()
         self._writer, error, self._error = None, self._error, None
-        if error is not None:
+        if isinstance(error, OSError):
             raise OSError(f"{self.path}: {error.strerror or error}; {self.kept()}") from error
+        if error is not None:
+            raise error
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other processes from this run, and say what is kept when it is interrupted or cannot write a file.
+        """Lock this run against other processes, and say what is kept when it is interrupted or cannot write a file.
 
-        Ctrl-C gives up a file that takes longer than `PATIENCE` to write: the epoch before is kept.
+        However the run ends, the file that is being written is finished first.
 
         Raises:
             OSError: another process has this run; or one of the run itself, which then says what is kept.
@@ -100,20 +102,22 @@ class Checkpoint:
         try:
             lock.acquire()
         except filelock.Timeout:
-            raise OSError(f"{file}: another process trains this very run; wait for it, or end it") from None
+            raise OSError(f"{file}: another process is training this run; wait for it or stop it") from None
         if remark := others(self):
             logger.info(remark)
         try:
             yield
         except KeyboardInterrupt:
             if self._writer is not None:
-                self._writer.join(PATIENCE)
+                self._writer.join()
             raise KeyboardInterrupt(self.kept()) from None
         except OSError as error:
             if self.epoch is None or self.kept() in str(error):
                 raise
             raise OSError(f"{error}; {self.kept()}") from error
         finally:
+            if self._writer is not None:
+                self._writer.join()
             file.unlink(missing_ok=True)  # while it is locked: afterwards it may be another process's
             lock.release()
 
@@ -122,7 +126,7 @@ class Checkpoint:
         if self.epoch is None:
             return "no epoch is kept"
         trained = f"up to epoch {self.epoch}" if self.epoch else "of the linear layer"
-        return f"what was trained {trained} is kept; the same command goes on after it"
+        return f"what was trained {trained} is kept; run the same command to resume"
 
     def remove(self) -> None:
         """Remove the file: the run is complete."""
@@ -142,8 +146,17 @@ class Checkpoint:
                 os.fsync(file.fileno())  # or after a power failure the new name may have no content
             sync(self.path.parent)
             self.epoch = state["epoch"]
-        except OSError as error:
+        except Exception as error:
             self._error = error
+
+
+def _load(file: IO[bytes]) -> dict[str, Any]:
+    with zipfile.ZipFile(file) as archive:
+        if archive.testzip() is not None:  # torch does not look at the checksums that it writes
+            raise zipfile.BadZipFile
+    file.seek(0)
+    state: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+    return state
 
 
 def _copy(value: Any) -> Any:
@@ -168,4 +181,4 @@ def others(checkpoint: Checkpoint) -> str | None:
     if not sizes:
         return None
     megabytes = sum(sizes.values()) / 1e6
-    return f"{checkpoint.path.parent} keeps {megabytes:,.0f} MB of other runs that have not ended: {len(sizes)}"
+    return f"unfinished runs keep {megabytes:,.0f} MB in {checkpoint.path.parent}: {len(sizes)}"

@@ -229,4 +229,4 @@ def _in_project(file: Path) -> None:
 
 def _look_at(remarks: list[str]) -> None:
     for remark in remarks:
-        typer.echo(f"look at: {remark}", err=True)
+        typer.echo(f"note: {remark}", err=True)

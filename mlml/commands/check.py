@@ -42,7 +42,7 @@ def check(folder: Path, archives: Path, pictures: bool = True) -> list[str]:
     lines, rare = [sizes, *report.summary(source.table)], report.classes(source.table)
     lines += ["", f"training labels of the {min(SHOWN, len(rare))} rarest classes", *rare[:SHOWN]]
     remarks = report.remarks(source.table) + (_pictures(source, layout.image_size) if pictures else [])
-    return [*lines, "", *(f"look at: {remark}" for remark in remarks or ["nothing"])]
+    return [*lines, "", *([f"note: {remark}" for remark in remarks] or ["nothing to note"])]
 
 
 def _pictures(source: Source, size: int) -> list[str]:

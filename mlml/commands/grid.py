@@ -42,14 +42,17 @@ def grid_of(words: Iterable[str]) -> Grid:
     """The grid of words ``name=value,value,...``.
 
     Raises:
-        ValueError: a word has no "=".
+        ValueError: a word has no "=", or a value is no YAML.
     """
     grid: dict[str, list[Any]] = {}
     for word in words:
         name, equals, values = word.partition("=")
         if not equals:
             raise ValueError(f"-S {word}: must be name=value or name=value,value,...")
-        grid[name.removeprefix("+")] = [yaml.safe_load(value) for value in values.split(",")]
+        try:
+            grid[name.removeprefix("+")] = [yaml.safe_load(value) for value in values.split(",")]
+        except yaml.YAMLError:
+            raise ValueError(f"-S {word}: must be name=value or name=value,value,...") from None
     return grid
 
 
@@ -100,11 +103,14 @@ def _change(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
     changed = copy.deepcopy(dict(params))
     for name, value in changes.items():
         *sections, last = name.split(".")
-        place = changed
+        place: Any = changed
         for section in sections:
-            place = place.get(section, {})
-        # A preset, such as an ablation, has options that params.yaml does not list.
-        if (last not in place and sections[:1] != ["methods"]) or sections[:1] in (["prepare"], ["plot"]):
+            place = place.get(section) if isinstance(place, dict) else None
+        if not isinstance(place, dict) or sections[:1] in (["prepare"], ["plot"]) or name == "processes":
+            raise ValueError(f"-S {name}: no parameter of a run")
+        if sections[:1] == ["methods"]:  # an ablation has options that params.yaml does not list
+            methods.options_of(sections[-1], {last: value})
+        elif last not in place:
             raise ValueError(f"-S {name}: no parameter of a run")
         place[last] = value
     return changed

@@ -35,7 +35,7 @@ def done(file: Path) -> set[tuple[str, ...]]:
     Raises:
         ValueError: the file has other columns, or its last line is cut off.
     """
-    if not file.exists():
+    if not file.exists() or not file.stat().st_size:
         return set()
     text = file.read_text("utf-8")
     rows = csv.DictReader(text.splitlines())
@@ -60,7 +60,7 @@ def run_all(jobs: list[Job], data: Path, processes: int, results: Path) -> int:
     Raises:
         ValueError: a process was killed.
     """
-    new, failed, started = not results.exists(), 0, time.monotonic()
+    new, failed, started = not results.exists() or not results.stat().st_size, 0, time.monotonic()
     with (
         results.open("a", newline="", encoding="utf-8") as file,
         progress("runs", len(jobs), "runs", log=False) as advance,
@@ -69,6 +69,7 @@ def run_all(jobs: list[Job], data: Path, processes: int, results: Path) -> int:
         writer = csv.DictWriter(file, [*KEYS, *RESULTS], lineterminator="\n")
         if new:
             writer.writeheader()
+            file.flush()
         for number, (job, outcome) in enumerate(outcomes, 1):
             about = f"run {number}/{len(jobs)} {' '.join(filter(None, job.key[:5]))}"
             if isinstance(outcome, str):
@@ -161,5 +162,6 @@ def _work(job: Job, data: Path) -> tuple[Job, dict[str, Any] | str]:
     """The result of a run, or why it has none."""
     try:
         return job, run(job, data, _features)
-    except USER_ERRORS as error:
-        return job, traceback.format_exc() if TRACEBACK in os.environ else message(error)
+    except Exception as error:  # the other runs go on
+        expected = isinstance(error, USER_ERRORS) and TRACEBACK not in os.environ
+        return job, message(error) if expected else traceback.format_exc()

@@ -13,6 +13,7 @@ from mlml.labels import table
 from mlml.model import loader, predict
 from mlml.model.classifier import Classifier, LinearProbe, Model
 from mlml.model.weights import NONE
+from mlml.runtime.device import enough_memory
 from mlml.training import experiment
 
 RESULTS = ["validation_mAP", "best_epoch", "mAP", "seconds"]
@@ -77,8 +78,10 @@ def run(job: Job, data: Path, features: Features) -> dict[str, Any]:
     represent = features.of(job)
     trained = experiment.train(training, validation, job.recipe, job.run, features=represent)
     model: Model = trained.classifier
-    if job.recipe.linear_probe:
-        test, model = represent(trained.classifier, test), LinearProbe(trained.classifier)
-    summary, _ = evaluate(labels.classes, test.labels, predict.predict(model, test))
+    with enough_memory("a smaller prepare.image_size or train.backbone needs less"):
+        if job.recipe.linear_probe:
+            test, model = represent(trained.classifier, test), LinearProbe(trained.classifier)
+        logits = predict.predict(model, test)
+    summary, _ = evaluate(labels.classes, test.labels, logits)
     score, seconds = round(trained.best.validation_mAP, DECIMALS), round(time.monotonic() - started, 1)
     return dict(zip(RESULTS, (score, trained.best.epoch, summary["mAP"], seconds), strict=True))

@@ -69,7 +69,7 @@ def progress(
             if facts:
                 bar.set_postfix(facts, refresh=False)
             bar.update(count)
-            if lines and done * 10 // total > before * 10 // total:
+            if lines and total and done * 10 // total > before * 10 // total:
                 logger.info(f"{what}: {done * 100 // total}% of {total:,} {'bytes' if scale else unit}")
 
         yield advance

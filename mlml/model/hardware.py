@@ -39,7 +39,7 @@ class Chosen(Engine):
             "channels_last" if self.channels_last else "channels first",
             "not compiled" if self.compile == "none" else f"torch.compile {self.compile}",
             f"images from the {self.inputs}",
-            "" if self.processes == 1 else "batch norm over all" if self.sync_batch_norm else "batch norm of each",
+            "" if self.processes == 1 else "batch norm over all" if self.sync_batch_norm else "batch norm per process",
         ]
         return ", ".join(filter(None, words))
 
@@ -84,7 +84,9 @@ def _bfloat16_pays(device: torch.device, model: Classifier) -> bool:
     """Whether bfloat16 is fast here: on GPUs that have it, and on such CPUs unless convolutions are depthwise."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    if device.type != "cpu" or not (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()):
+    # Private, and missing from some versions of torch.
+    fast = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    if device.type != "cpu" or not any(getattr(torch.cpu, name, bool)() for name in fast):
         return False
     convolutions = (layer for layer in model.modules() if isinstance(layer, nn.Conv2d))
     return not any(layer.groups > 1 and layer.groups == layer.in_channels for layer in convolutions)

@@ -23,15 +23,17 @@ def device_for(name: str) -> torch.device:
     Each of several processes on a machine gets a GPU of its own.
 
     Raises:
-        ValueError: no such device on this machine.
+        ValueError: no such device on this machine, or one GPU for several processes.
     """
+    if parallel.world_size() > 1 and name.startswith("cuda:"):
+        raise ValueError(f"device: {name!r} is not allowed with several processes; cuda gives each a GPU")
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and parallel.world_size() > 1:
         name = f"cuda:{os.environ['LOCAL_RANK']}"
     try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
+        torch.empty(0, device=name).cpu()  # "meta" has no memory to read
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ValueError(
             f"device: {name!r} is not allowed; it must be auto, or one that is here: cpu, cuda, cuda:1, ..."
         ) from error

@@ -30,13 +30,13 @@ def shared(count: object) -> Iterator[None]:
 
 
 def _torchrun(count: int) -> str | int:
-    """Exit status 0 when all processes have done their work, else 1 or an error message."""
+    """Exit status 0 when all processes have done their work, 130 after an interruption, or an error message."""
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // count)))
     stage = Path(sys.argv[0]).stem
     try:
         torchrun(["--standalone", "--nproc-per-node", str(count), "-m", f"stages.{stage}", *sys.argv[1:]])
     except SignalException:
-        return 1  # the main process has said what is kept
+        return 130  # the main process has said what is kept
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
         return f"{stage}: process {rank} of {count} ended with {failure.exitcode}, which ended the others"

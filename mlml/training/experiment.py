@@ -20,7 +20,7 @@ from mlml.runtime.device import device_for, enough_memory, seed_everything
 from mlml.settings import Setting
 from mlml.training.batches import smallest
 from mlml.training.history import Best, Epoch
-from mlml.training.loop import fit
+from mlml.training.loop import check_sizes, fit
 from mlml.training.recipe import Recipe, Run
 from mlml.training.trajectories import Recorder
 
@@ -71,31 +71,32 @@ def train(
         FloatingPointError, OSError: see `mlml.training.loop.fit`.
         MemoryError: a batch does not fit; says what needs less.
     """
+    n, width = training.labels.shape
+    check_sizes(n, len(validation.rows), recipe.batch_size)
     device = device_for(run.device)
     seed_everything(run.seed)
-    n, width = training.labels.shape
     assert not isinstance(training.images, Tensor)
     size, classifier = training.images.size, Classifier(recipe.backbone, width)
     parts = 1 if recipe.sync_batch_norm and device.type == "cuda" else parallel.world_size()
-    alone = n > 0 and smallest(n, recipe.batch_size) // parts <= 1
+    alone = smallest(n, recipe.batch_size) // parts <= 1
     check_size(classifier, size, alone and not recipe.linear_probe)
     weights.load_backbone(classifier, recipe.weights)
-    chosen = _choose_hardware(recipe, device, classifier, size, n, len(validation.rows))
-    classifier.to(device)
-    known = methods.TrainLabels(
+    train_labels = methods.TrainLabels(
         torch.from_numpy(training.labels), recipe.prior, recipe.epochs, Setting.parse(run.setting).sampled
     )
-    less = (
+    remedy = (
         f"a batch has up to {recipe.batch_size} images of {size} x {size} pixels, "
         f"and one number for each of the {n} x {width} labels takes {4e-6 * n * width:,.0f} MB; "
         "less memory is needed with a smaller train.batch_size, prepare.image_size or train.backbone"
     )
-    with enough_memory(less):
-        method = methods.build(run.method, known, run.options).to(device)
+    with enough_memory(remedy):
+        chosen = _choose_hardware(recipe, device, classifier, size, n, len(validation.rows))
+        classifier.to(device)
+        method = methods.build(run.method, train_labels, run.options).to(device)
         for note in method.notes:
             logger.info(f"method: {run.method}, {note}")
         recorder = Recorder(n, width, run.seed, method, device)
-        if chosen.inputs == "device":
+        if chosen.inputs == "device" and not recipe.linear_probe:
             training, validation = on_device(training, device), on_device(validation, device)
         model: Model = classifier
         if recipe.linear_probe:

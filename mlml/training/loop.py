@@ -53,7 +53,7 @@ def fit(
         OSError: the checkpoint cannot be written.
         ValueError: no images, or fewer in a batch than there are processes.
     """
-    _check_sizes(len(train.rows), len(validation.rows), recipe.batch_size)
+    check_sizes(len(train.rows), len(validation.rows), recipe.batch_size)
     order = torch.Generator().manual_seed(seed)
     state = TrainState(model, method, make_optimizer(model.parameters(), method, recipe.lr), order, recorder)
     observed = torch.from_numpy(train.labels).to(model.device)
@@ -116,7 +116,12 @@ def train_head(
     method.load_state_dict(best_method)
 
 
-def _check_sizes(train: int, validation: int, batch_size: int) -> None:
+def check_sizes(train: int, validation: int, batch_size: int) -> None:
+    """Check that there are images to train and to validate on, and enough in a batch for all processes.
+
+    Raises:
+        ValueError: there are not.
+    """
     if not train or not validation:
         raise ValueError(f"{train} training and {validation} validation images; both are needed")
     if batches.smallest(train, batch_size) < parallel.world_size():
@@ -132,7 +137,8 @@ def _resume(state: TrainState, checkpoint: Checkpoint | None, on_epoch: Callable
     if saved is None:
         return False
     state.load_state_dict(saved)
-    logger.info(f"goes on after epoch {len(state.history)}")
+    epochs = len(state.history)
+    logger.info(f"resuming after epoch {epochs}" if epochs else "resuming after the linear layer's training")
     for epoch in state.history:
         on_epoch(epoch)
     return True

@@ -36,7 +36,7 @@ def test_a_good_data_set(tmp_path: Path, mlml: Callable[..., Ended]) -> None:
     assert lines[0] == "12 images, 2 classes"
     assert lines[2].split() == ["train", "4", "4", "4", "0.0%", "0", "0"]
     assert "cat          2 present          2 absent" in lines
-    assert lines[-2] == "look at: nothing"
+    assert lines[-2] == "nothing to note"
 
 
 def test_what_is_suspicious_about_pictures(tmp_path: Path, mlml: Callable[..., Ended]) -> None:
@@ -50,18 +50,18 @@ def test_what_is_suspicious_about_pictures(tmp_path: Path, mlml: Callable[..., E
     copied = (root / "images/01.png").read_bytes()
     (root / "images/05.png").write_bytes(copied)
     (root / "images/09.png").write_bytes((root / "images/06.png").read_bytes())
-    remarks = [line for line in check(root, tmp_path) if line.startswith("look at")]
+    remarks = [line for line in check(root, tmp_path) if line.startswith("note: ")]
     assert remarks == [
-        "look at: 1 pictures are animated: the first frame counts",
-        "look at: 1 pictures have an EXIF orientation, which is followed",
-        "look at: 1 pictures are not half as large as the prepared ones (64 pixels)",
-        "look at: 1 pictures are in several splits under several names, as images/01.png (validation) and "
+        "note: 1 pictures are animated: the first frame counts",
+        "note: 1 pictures have an EXIF orientation, which is followed",
+        "note: 1 pictures are not half as large as the prepared ones (64 pixels)",
+        "note: 1 pictures are in several splits under several names, as images/01.png (validation) and "
         "images/05.png (test): a leak",
-        "look at: 1 pictures are there several times within a split",
+        "note: 1 pictures are there several times within a split",
     ]
     (root / "images/04.png").write_bytes(copied[:100])
     labels_only = mlml("check", root, "--labels-only", "--archives", tmp_path)
-    assert (labels_only.status, labels_only.out.splitlines()[-1]) == (0, "look at: nothing")
+    assert (labels_only.status, labels_only.out.splitlines()[-1]) == (0, "nothing to note")
 
 
 def test_faults_are_one_line_each_and_the_status(tmp_path: Path, mlml: Callable[..., Ended]) -> None:

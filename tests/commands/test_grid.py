@@ -62,6 +62,11 @@ def test_every_method_can_be_run(name: str) -> None:
         ("method=none", "'none'"),
         ("methods.pseudo_label.x=1", "methods.pseudo_label.x: unknown key; it takes alpha, beta"),
         ("setting=pol_2", "setting: 'pol_2' is not allowed"),
+        ("methods.pseudo_labl.alpha=0.9", "-S methods.pseudo_labl.alpha: no parameter of a run"),
+        ("methods.asl.alpha=0.9", "methods.asl.alpha: unknown key; it takes gamma_neg"),  # not the run's method
+        ("processes=4", "-S processes: no parameter of a run"),
+        ("train.lr.x=1", "-S train.lr.x: no parameter of a run"),
+        ("train.lr=[1e-3", "-S train.lr=[1e-3: must be name=value"),
     ],
 )
 def test_a_wrong_word_is_refused_before_anything_runs(word: str, message: str) -> None:

@@ -60,6 +60,10 @@ def test_rows_that_are_there_are_not_run_again_and_failures_are_told(
     results.write_text(results.read_text()[:-2])
     with pytest.raises(ValueError, match="the last line is cut off; remove it"):
         pool.done(results)
+    results.write_text("")  # killed before the header was written
+    assert pool.done(results) == set()
+    assert pool.run_all([one], tmp_path, 1, results) == 1
+    assert pool.done(results) == set()
     results.write_text("a,b\n")
     with pytest.raises(ValueError, match="has other columns"):
         pool.done(results)

@@ -123,7 +123,7 @@ def test_as_a_command(tmp_path: Path, mlml: Callable[..., Ended]) -> None:
             "| digits | spl | an | 0.001 | 1 | 1 | 9.00 | 91.00 | nan |",
         ],
     )
-    assert err.startswith("look at: digits pol_02 an: the best train.lr is at the edge")
+    assert err.startswith("note: digits pol_02 an: the best train.lr is at the edge")
     row = "| digits | an | 0.001 | 1 | 2 | 7.00 | 93.00 | nan |"
     assert mlml("select", file, "--over-settings").out.splitlines()[-1] == row
 

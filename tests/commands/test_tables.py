@@ -127,4 +127,4 @@ def test_remarks_are_no_part_of_the_table(tmp_path: Path, mlml: Callable[..., En
     pd.concat(tried).to_csv(tmp_path / "runs.csv", index=False)
     status, out, err = mlml("table", tmp_path / "runs.csv")
     assert (status, out.splitlines()[2:]) == (0, ["| an | 40.0 |"])
-    assert err.startswith("look at: photos an: the best train.lr is at the edge of what was tried")
+    assert err.startswith("note: photos an: the best train.lr is at the edge of what was tried")

@@ -47,6 +47,13 @@ def test_a_bar_that_vanishes_and_one_that_is_not_shown() -> None:
     assert terminal.getvalue() == ""
 
 
+def test_a_total_that_is_not_known_yet() -> None:
+    with redirect_stderr(io.StringIO()) as log, progress("features", 0, "images") as advance:
+        advance(3)
+        advance(1, 4)
+    assert log.getvalue() == "features: 100% of 4 images\n"
+
+
 def test_a_log_has_a_line_every_tenth() -> None:
     with redirect_stderr(io.StringIO()) as log, progress("check", 2000, "images", done=160) as advance:
         for _ in range(46):

@@ -58,7 +58,7 @@ def test_on_a_gpu(gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mlml.runtime.parallel.world_size", lambda: 4)
     assert choose(gpu).compile == "default"
     assert choose(gpu).line().endswith("batch norm over all") and "4 processes" in choose(gpu).line()
-    assert choose(CPU).line().endswith("batch norm of each")  # torch has no other layer for it
+    assert choose(CPU).line().endswith("batch norm per process")  # torch has no other layer for it
     with pytest.raises(
         ValueError, match=r"train\.compile: reduce-overhead is not allowed with 4 processes; default is"
     ):

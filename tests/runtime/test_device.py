@@ -7,11 +7,15 @@ import torch
 from mlml.runtime.device import device_for, enough_memory
 
 
-def test_device() -> None:
+def test_device(monkeypatch: pytest.MonkeyPatch) -> None:
     assert device_for("cpu").type == "cpu"
     assert device_for("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
-    with pytest.raises(ValueError, match="device: 'gpu' is not allowed; it must be auto, or one that is here"):
-        device_for("gpu")
+    for name in ("gpu", "meta"):
+        with pytest.raises(ValueError, match=f"device: '{name}' is not allowed; it must be auto, or one that is here"):
+            device_for(name)
+    monkeypatch.setattr("mlml.runtime.parallel.world_size", lambda: 2)
+    with pytest.raises(ValueError, match="device: 'cuda:1' is not allowed with several processes; cuda gives each"):
+        device_for("cuda:1")
 
 
 def test_out_of_memory_says_what_needs_less() -> None:

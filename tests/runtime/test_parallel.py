@@ -46,7 +46,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, 
     outputs = [node.communicate(timeout=300)[0] for node in nodes]
     assert [node.returncode for node in nodes] == [0, 0], outputs
     assert outputs[0].count("epoch  2/2") == len(ranks.METHODS) + 6
-    assert outputs[0].count("goes on after epoch 1") == 2
+    assert outputs[0].count("resuming after epoch 1") == 2
     assert "epoch" not in outputs[1]
     return [torch.load(folder / str(rank)) for rank in range(2)]
 
@@ -122,7 +122,7 @@ def test_a_process_dies_and_the_run_goes_on_to_the_same_end(tmp_path: Path) -> N
         assert "failed to reproduce 'train'" in said
         assert psutil.wait_procs(started, timeout=60)[1] == []  # nobody goes on alone
 
-    assert "goes on after epoch" in clone.dvc("repro", "evaluate")
+    assert "resuming after epoch" in clone.dvc("repro", "evaluate")
     test = json.loads((tmp_path / "metrics/test.json").read_text())
     assert test["images"] == 30
 

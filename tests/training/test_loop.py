@@ -18,8 +18,8 @@ from mlml.model.classifier import Classifier
 from mlml.model.loader import Examples
 from mlml.model.predict import predict
 from mlml.runtime.device import seed_everything
-from mlml.training import loop
-from mlml.training.recipe import Recipe
+from mlml.training import experiment, loop
+from mlml.training.recipe import Recipe, Run
 from mlml.training.trajectories import Recorder
 
 N, L = 37, 3
@@ -215,11 +215,14 @@ def test_unknown_validation_labels_count_in_no_average_precision() -> None:
 
 
 def test_empty_splits_are_refused() -> None:
+    """Before anything is computed, by the loop and by a whole run."""
     train, _ = data()
     model, method = Classifier("test_resnet", L), build("bce")
     none = Examples(train.images, train.rows[:0], train.labels[:0])
     with pytest.raises(ValueError, match="37 training and 0 validation images"):
         loop.fit(model, method, train, none, recipe(), 0)
+    with pytest.raises(ValueError, match="37 training and 0 validation images"):
+        experiment.train(train, none, recipe(linear_probe=True), Run(method="bce", seed=0, device="cpu"))
 
 
 def test_prediction_does_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:

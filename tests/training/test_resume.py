@@ -93,7 +93,7 @@ def test_the_linear_layers_epochs_are_not_trained_again(tmp_path: Path, capsys: 
     capsys.readouterr()
     assert_same(fit("role", tmp_path / "cut", Checkpoint(tmp_path, "key"), linear_init=2), whole)
     said = capsys.readouterr().err
-    assert said.startswith("goes on after epoch 1\n")
+    assert said.startswith("resuming after epoch 1\n")
     assert "linear init" not in said
 
 
@@ -172,6 +172,6 @@ def test_kills_at_random_points_of_the_pipeline(tmp_path: Path) -> None:
         assert len([name for name in names if not name.startswith(".") and name.endswith(".checkpoint")]) == 1
         assert ("train: interrupted; what was trained up to epoch" in said) == (number == signal.SIGINT)
     said = clone.dvc("repro", "--no-run-cache", "train")
-    assert "goes on after epoch" in said
+    assert "resuming after epoch" in said
     assert {name: (clone.folder / name).read_bytes() for name in results} == whole
     assert list((clone.folder / ".mlml/checkpoints").iterdir()) == []
