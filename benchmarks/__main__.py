@@ -31,8 +31,10 @@ from mlml.settings import Setting
 from mlml.training import experiment
 from mlml.training.recipe import Recipe, Run
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
-Folder = Annotated[Path | None, typer.Option(help="A folder of image files; without it, noise is made up.")]
+app = typer.Typer(
+    no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=False, help=__doc__
+)
+Folder = Annotated[Path | None, typer.Option(help="A folder of image files; without it, noise is generated.")]
 Count = Annotated[int, typer.Option(help="Images a round; files are repeated as needed.")]
 Modes = Annotated[list[str], typer.Option(help="A mode of torch.compile; can be given several times.")]
 
@@ -73,7 +75,7 @@ def _read_epoch(images: Images, batch: int) -> None:
 def prepare(
     images: Folder = None, size: int = 448, count: Count = 1000, rounds: int = 5, storage: Storage = "rows"
 ) -> None:
-    """Prepare images: Pillow alone in one process a core, and `prepare`, which also writes. Memory at two sizes."""
+    """Prepare images: Pillow alone in one process per core, and `prepare`, which also writes. Memory at two sizes."""
     with image_files(images, 4 * count) as (paths, folder), multiprocessing.get_context("spawn").Pool(cores()) as pool:
         _title(f"{size} pixels", storage)
         work = {
@@ -174,7 +176,7 @@ def engine(
 def corrupt(images: int = 65_665, classes: int = 80, rounds: int = 3) -> None:
     """Draw the observed labels: a loop over the images, and `mlml.corruption.corrupt`."""
     random = np.random.default_rng(0)
-    present = random.random((images, classes)) < 2.94 / classes  # COCO's present labels an image
+    present = random.random((images, classes)) < 2.94 / classes  # COCO's present labels per image
     present[np.arange(images), random.integers(0, classes, images)] = True
     labels = np.where(present, PRESENT, ABSENT).astype(np.int8)
     for name in ("pol_02", "pol_08", "ppl_06", "spl"):

@@ -26,7 +26,7 @@ from mlml.training import experiment
 from mlml.training.recipe import Recipe, Run
 
 BACKBONE, PIXELS, BATCH, EPOCHS = "test_resnet", 8, 250, 3  # so small that the labels decide
-PRESENTS = 8  # present labels an image, at most
+PRESENTS = 8  # present labels per image, at most
 
 
 class Case(NamedTuple):

@@ -38,7 +38,7 @@ class ImageFiles(Dataset):
 
 
 def loader(paths: list[Path], size: int, labels: Tensor, batch: int) -> DataLoader:
-    """A DataLoader with one worker process a core; the workers live until the end."""
+    """A DataLoader with one worker process per core; the workers live until the end."""
     return DataLoader(
         ImageFiles(paths, size, labels),
         batch,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 Contestant = Callable[[], float]
-"""Does its work once and returns its speed, in items a second."""
+"""Does its work once and returns its speed, in items per second."""
 
 
 def timed(work: Callable[[], Any], count: int = 1) -> Contestant:

@@ -24,23 +24,23 @@ def main(images_folder: Path, labels_file: Path, observed_file: Path, folder: Pa
     params = parameters("train")
     plan = recipe.resolve(params["training"], params["train"], f"datasets/{params['dataset']}/dataset.yaml")
     options = methods.options_of(params["method"], params["methods"][params["method"]])
-    axes = {key: params[key] for key in ("method", "seed", "device", "setting")}
-    this = parse(recipe.Run, {**axes, "options": options}, "")
+    shared_axes = {key: params[key] for key in ("method", "seed", "device", "setting")}
+    axes = parse(recipe.Run, {**shared_axes, "options": options}, "")
     with shared(params["processes"]):  # in each of them; the main one writes
         images, labels, observed = store.open_images(images_folder), table.read(labels_file), table.read(observed_file)
         training, validation = (examples(images, labels, split) for split in ("train", "validation"))
         if observed.images != labels.take(training.rows).images:
             raise ValueError(f"{observed_file} is not about the training images of {labels_file}: run `dvc repro`")
-        values = [plan.model_dump(), this.model_dump(), parallel.world_size()]
+        values = [plan.model_dump(), axes.model_dump(), parallel.world_size()]
         large = [*sorted(images_folder.iterdir()), *filter(Path.is_file, [Path(plan.weights)])]
-        key = fingerprint(values, [labels_file, observed_file], large, device_for(this.device))
+        key = fingerprint(values, [labels_file, observed_file], large, device_for(axes.device))
         checkpoint = Checkpoint(FOLDER, key)
         training = training._replace(labels=observed.labels)
         with checkpoint.held() if parallel.is_main() else nullcontext():
             on_epoch = History(history_file) if parallel.is_main() else (lambda epoch: None)
-            trained = experiment.train(training, validation, plan, this, on_epoch, checkpoint)
+            trained = experiment.train(training, validation, plan, axes, on_epoch, checkpoint)
             if parallel.is_main():
-                about = {"image_size": images.size, "upright": images.upright, "method": this.method}
+                about = {"image_size": images.size, "upright": images.upright, "method": axes.method}
                 trained.save(folder, {**about, "classes": labels.classes})
                 sync(history_file, *folder.iterdir(), folder)
                 checkpoint.remove()

@@ -1,6 +1,6 @@
-"""The command ``mlml``: what the terminal says of the functions in this package.
+"""The command line ``mlml``: each command calls a function of this package.
 
-The functions are imported when they are called, so that help and wrong usage are answered at once.
+The functions are imported when they are called, so that help and errors of usage appear at once.
 """
 
 import os
@@ -90,9 +90,7 @@ def _check(
     "mlml grid runs.csv --grid paper/readings.yaml",
 )
 def _grid(
-    results: Annotated[
-        Path, Argument(metavar="RESULTS.csv", help="Gets a row a run; a run that has one is not repeated.")
-    ],
+    results: Annotated[Path, Argument(metavar="RESULTS.csv", help="One row per run; runs already in it are skipped.")],
     words: Annotated[
         list[str] | None, Option("-S", metavar="NAME=VALUE,...", help="Values of a parameter; may be repeated.")
     ] = None,
@@ -100,12 +98,12 @@ def _grid(
         Path | None, Option("--grid", metavar="FILE", help="A YAML list of grids, each of lines `name: [value, ...]`.")
     ] = None,
     data: Annotated[Path, Option(metavar="DIR", help="The folder with the prepared labels.csv and images/.")] = _DATA,
-    jobs: Annotated[int, Option(min=1, max=128, metavar="N", help="How many runs are done at a time.")] = 1,
+    jobs: Annotated[int, Option(min=1, max=128, metavar="N", help="Number of runs at a time.")] = 1,
 ) -> None:
-    """Do many runs on the prepared data set.
+    """Run a grid of parameters on the prepared data set of params.yaml.
 
-    The data set is that of params.yaml. Names and values are those of `dvc exp run -S`, and so are the numbers. An
-    interrupted command goes on where it was.
+    Takes the names and values of `dvc exp run -S` and gives the same numbers. An interrupted command resumes where it
+    was.
     """
     _in_project(Path("params.yaml"))
     if not (data / "labels.csv").exists():
@@ -148,7 +146,7 @@ def _results(file: _Experiments = Path("-")) -> None:
 @_command("select", "dvc exp show --csv | mlml select", "mlml select runs.csv --over-settings")
 def _select(
     file: _Experiments = Path("-"),
-    over_settings: Annotated[bool, Option("--over-settings", help="One choice a method for all settings.")] = False,
+    over_settings: Annotated[bool, Option("--over-settings", help="One choice per method for all settings.")] = False,
 ) -> None:
     """Choose each method's best parameters on validation.
 

@@ -12,6 +12,7 @@ from mlml.datasets.source import Source
 from mlml.download.archives import Download
 from mlml.images.decoding import decode, traits
 from mlml.labels import table
+from mlml.training.recipe import Recipe
 
 SHOWN = 20
 
@@ -25,10 +26,8 @@ def check(folder: Path, archives: Path, pictures: bool = True) -> list[str]:
         pictures: whether each picture is decoded, too.
 
     Raises:
-        ValueError: the data set's file, its labels or its pictures are wrong; one line a fault.
+        ValueError: the data set's file, its labels or its pictures are wrong; one line per fault.
     """
-    from mlml.training.recipe import Recipe  # imports torch, which takes longer than the labels
-
     if not folder.is_dir():
         raise ValueError(f"{folder} is no folder in {Path.cwd()}; a data set is a folder with a dataset.yaml")
     file = folder / "dataset.yaml"

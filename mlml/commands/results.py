@@ -83,7 +83,7 @@ def summarise(experiments: pd.DataFrame) -> pd.DataFrame:
         experiments: see `finished`. Rows without a result are left out.
 
     Returns:
-        one row a data set, setting and method, the best first within each setting: seeds, mAP (mean), std (sample
+        one row per data set, setting and method, the best first within each setting: seeds, mAP (mean), std (sample
         standard deviation; NaN for one seed), lowest and highest; in percent.
 
     Raises:

@@ -71,7 +71,7 @@ def markdown(rows: pd.DataFrame) -> str:
     lines = []
     for name, group in rows.groupby("dataset", sort=False):
         images = group["images"].iloc[0]
-        size = "no label lists at hand" if np.isnan(images) else f"{int(images):,} training images"
+        size = "label lists not available" if np.isnan(images) else f"{int(images):,} training images"
         lines += ["", f"**{NAMES[str(name)]}** ({size})", "", HEADER]
         for row in group.to_dict("records"):
             published = f"{row['positives_per_image']:.1f} + {row['negatives_per_image']:.1f}"

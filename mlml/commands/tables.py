@@ -23,12 +23,12 @@ def wide(runs: pd.DataFrame, metric: str = "mAP", each_setting: bool = False) ->
     sample standard deviation.
 
     Args:
-        runs: one row a run, of one data set.
+        runs: one row per run, of one data set.
         metric: "mAP" (test) or "validation_mAP".
         each_setting: whether there is a choice for each setting, not for each kind.
 
     Returns:
-        one row a method, the best in the last column first, and a column a setting, most labels first; cells are
+        one row per method, the best in the last column first, and a column per setting, most labels first; cells are
         text. And the remarks on the choices.
 
     Raises:

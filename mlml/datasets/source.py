@@ -10,7 +10,7 @@ class Source(NamedTuple):
     """A data set before preparation.
 
     Attributes:
-        table: one row an image, with its split and its full or partial labels.
+        table: one row per image, with its split and its full or partial labels.
         read: row number -> the content of its image file. Called from several threads; raises ValueError or OSError
             if the file cannot be read.
         upright: whether to apply the EXIF orientation (see `mlml.images.decoding.decode`).

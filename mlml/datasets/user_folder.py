@@ -70,7 +70,7 @@ def source(raw: RawTable, upright: bool) -> Source:
 
     Raises:
         ValueError: no rows, an image that is missing, duplicate or outside of `raw.root`, an unknown split, or
-            `raw.faults`; one line a fault, all together.
+            `raw.faults`; one line per fault, all together.
     """
     split, faults = _parse_splits(raw)
     faults += [*raw.faults, *_image_faults(raw, split)]

@@ -1,6 +1,6 @@
 """The label table: images, their splits and their labels, read from and written to CSV.
 
-The file has one row an image: ``image,split,<class>,<class>,...`` where a label cell is ``1`` (present),
+The file has one row per image: ``image,split,<class>,<class>,...`` where a label cell is ``1`` (present),
 ``0`` (absent) or blank (unknown). pandas would pad a short row with blanks instead of reporting it.
 """
 

@@ -1,6 +1,6 @@
 """The three values of a label, and checks and counts of label matrices.
 
-A label matrix is int8 [n, L]: one row an image, one column a class.
+A label matrix is int8 [n, L]: one row per image, one column per class.
 """
 
 from collections.abc import Iterator

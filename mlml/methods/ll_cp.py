@@ -12,7 +12,7 @@ class PermanentCorrection(Method):
     """The loss of `an`; in each step from epoch 2 on, the labels that `large_losses` finds become present.
 
     They are so in this step's loss already. (In the source's code those that are equal to the k-th loss are positives
-    in this step only, so that one label a batch fewer is corrected for good than the paper says.)
+    in this step only, so that one label per batch fewer is corrected for good than the paper says.)
 
     Args:
         delta: the share of a batch's labels that each step corrects, the same in all epochs.

@@ -22,7 +22,7 @@ class Role(Method):
     and each step moves all of it, as in the source.
 
     Args:
-        k: expected present labels an image; None: the data set's prior, else estimated from the observed labels.
+        k: expected present labels per image; None: the data set's prior, else estimated from the observed labels.
         lr_scale: g trains at this multiple of the learning rate.
 
     Raises:
@@ -31,13 +31,13 @@ class Role(Method):
 
     def __init__(self, train: TrainLabels, *, k: Positive | None = None, lr_scale: Positive = 10.0) -> None:
         super().__init__()
-        known = [each for each in (k, train.prior, train.estimated_positives()) if each is not None]
-        if not known:
+        expected = [each for each in (k, train.prior, train.estimated_positives()) if each is not None]
+        if not expected:
             raise ValueError(
                 "k: null is not allowed here; with fewer observed negatives than positives the number of present "
-                "labels an image cannot be estimated: set k or train.prior"
+                "labels per image cannot be estimated: set k or train.prior"
             )
-        self.k, self.lr_scale = known[0], lr_scale
+        self.k, self.lr_scale = expected[0], lr_scale
         if k is not None and k > train.observed.shape[1]:
             raise ValueError(f"k: {k:g} is not allowed; there are {train.observed.shape[1]} classes")
         self.observed: Tensor

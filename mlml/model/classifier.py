@@ -138,5 +138,5 @@ def check_size(model: Classifier, size: int, alone: bool = False) -> None:
         except ValueError as error:
             raise ValueError(
                 f"train.batch_size: with it a batch has one image, on which {model.name!r} cannot be trained at "
-                f"{size} x {size} ({str(error).splitlines()[0]}); another one leaves no image alone"
+                f"{size} x {size} ({str(error).splitlines()[0]}); choose another batch size"
             ) from None

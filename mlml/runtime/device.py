@@ -58,8 +58,8 @@ def enough_memory(remedy: str) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        known = isinstance(error, torch.OutOfMemoryError | MemoryError)
-        if not known and not any(each in str(error) for each in OUT_OF_MEMORY):
+        out_of_memory = isinstance(error, torch.OutOfMemoryError | MemoryError)
+        if not out_of_memory and not any(each in str(error) for each in OUT_OF_MEMORY):
             raise
         message = (str(error) or "out of memory").splitlines()[0].rpartition("DefaultCPUAllocator: ")[2][:200]
         raise MemoryError(f"{message}: {remedy}") from error

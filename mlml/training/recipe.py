@@ -44,7 +44,7 @@ class Recipe(Engine):
 
 
 class Run(Section):
-    """What distinguishes runs with the same recipe: the axes of params.yaml that training reads.
+    """Method, seed, device and setting of a run: the axes of params.yaml that training reads.
 
     Attributes:
         method: one of `mlml.methods.names()`.
@@ -70,7 +70,7 @@ def resolve(dataset: Mapping[str, Any] | None, train: Mapping[str, Any] | None, 
         file: the data set's file, for messages.
 
     Raises:
-        ValueError: one line a fault, naming the key, the value and what is allowed.
+        ValueError: one line per fault, naming the key, the value and what is allowed.
     """
     parse(Recipe, dataset, f"{file}: training")
     if not isinstance(train, Mapping | None):

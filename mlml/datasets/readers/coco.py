@@ -49,7 +49,7 @@ def read(
         upright: whether to apply the EXIF orientation.
 
     Raises:
-        ValueError: a file is missing or wrong, or the files' categories differ; one line a fault.
+        ValueError: a file is missing or wrong, or the files' categories differ; one line per fault.
     """
     named = {"": annotations} if isinstance(annotations, str) else annotations
     where = {key: f"annotations.{key}".removesuffix(".") for key in named}

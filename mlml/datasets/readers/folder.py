@@ -1,7 +1,7 @@
-"""A user's images with a table of labels: one row an image, one column a class.
+"""A user's images with a table of labels: one row per image, one column per class.
 
 ``labels.csv`` has a column ``image`` (path below the folder), an optional column ``split`` (train, val, test), and one
-column a class; a cell is 1, 0 or blank. Some tables also have -1. Authors then differ in what it and 0 mean, so the
+column per class; a cell is 1, 0 or blank. Some tables also have -1. Authors then differ in what it and 0 mean, so the
 options must say.
 """
 
@@ -45,7 +45,7 @@ def read(
         upright: whether to apply the EXIF orientation.
 
     Raises:
-        ValueError: the file is missing or wrong; one line a fault, all faults together.
+        ValueError: the file is missing or wrong; one line per fault, all faults together.
     """
     raw = _parse(below(folder, labels, "labels"), folder)
     faults = [*raw.faults]

@@ -1,4 +1,4 @@
-"""A user's images with a table of label lists: one row an image, its labels in one cell, as ``cat;dog``.
+"""A user's images with a table of label lists: one row per image, its labels in one cell, as ``cat;dog``.
 
 The table has the columns ``image`` (path below the folder), ``labels`` and optionally ``split`` (train, val, test). It
 does not tell whether unlisted classes are absent or unknown, so an option must.
@@ -44,7 +44,7 @@ def read(
         upright: whether to apply the EXIF orientation.
 
     Raises:
-        ValueError: the file is missing or wrong; one line a fault, all faults together.
+        ValueError: the file is missing or wrong; one line per fault, all faults together.
     """
     path = below(folder, labels, "labels")
     lists = {"present": column, **({"absent": absent_column} if absent_column else {})}

@@ -2,7 +2,7 @@
 
 Two forms of the lists are supported. `nus_wid_data.csv` of Ridnik et al. (ASL, ICCV 2021) has the columns filepath,
 label (a list of class names) and split_name. The .npy files of Cole et al. (CVPR 2021) hold paths and 0/1 labels, a
-column a class, without class names, which are assumed to be in the official order. The train images are split into
+column per class, without class names, which are assumed to be in the official order. The train images are split into
 training and validation images, the val images are the test images.
 """
 
@@ -52,7 +52,7 @@ def read(
             include them (33,410 of 150,000 training images), those of Ridnik et al. do not.
 
     Raises:
-        ValueError: a file is missing or wrong; one line a fault, all faults together.
+        ValueError: a file is missing or wrong; one line per fault, all faults together.
     """
     root = below(folder, images, "images")
     form = _choose_form(folder, labels)
@@ -116,7 +116,7 @@ def _from_npy(folder: Path, root: Path) -> RawTable:
     for part, (names_file, labels_file) in NPY.items():
         names, values = _load(folder / names_file, "text", 1), _load(folder / labels_file, "numbers", 2)
         if values.shape != (len(names), len(CLASSES)):
-            needed = f"[{len(names)}, {len(CLASSES)}]: a row for each of {names_file}, a column a class"
+            needed = f"[{len(names)}, {len(CLASSES)}]: a row for each of {names_file}, a column for each class"
             raise ValueError(f"{folder / labels_file} is {list(values.shape)}, not {needed}")
         bad = (values != 0) & (values != 1)
         for row in np.flatnonzero(bad.any(1)):

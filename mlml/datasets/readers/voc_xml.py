@@ -55,7 +55,7 @@ def read(
         upright: whether to apply the EXIF orientation.
 
     Raises:
-        ValueError: a file is missing or wrong; one line a fault, all faults together.
+        ValueError: a file is missing or wrong; one line per fault, all faults together.
     """
     where, root = below(folder, annotations, "annotations"), below(folder, images, "images")
     lists = below(folder, splits, "splits")

@@ -24,7 +24,7 @@ def expected_positives(train: TrainLabels) -> float:
 
     K = max(P_p / m, 1); see `TrainLabels.estimated_positives`. Where that is None (PPL, SPL) the data set's prior
     stands for P_p / m, as the paper speaks of "the prior knowledge of the datasets", or P_p, the observed
-    positives an image, where none is known.
+    positives per image, where none is known.
     """
     estimate = train.estimated_positives()
     if estimate is None:
@@ -48,7 +48,7 @@ def initial_pseudo_labels(observed: Tensor, expected: float) -> Tensor:
         float32 [n, L].
     """
     result = torch.empty(observed.shape)
-    for rows in slices(*observed.shape):  # sums of masks of the whole matrix would be eight bytes a label
+    for rows in slices(*observed.shape):  # sums of masks of the whole matrix would be eight bytes per label
         part = observed[rows]
         positives, unknown = (part == PRESENT).sum(1), (part == UNKNOWN).sum(1)
         value = ((expected - positives) / unknown.clamp(min=1)).clamp(0, 1).float()
@@ -171,8 +171,8 @@ class PseudoLabel(Method):
                 "update: false is the ablation without updates"
             )
         if imbalance is False and (c1 is not None or c2 is not None):
-            given = " and ".join(name for name, value in (("c1", c1), ("c2", c2)) if value is not None)
-            raise ValueError(f"imbalance: False is not allowed with {given}: it sets both to 1")
+            names = " and ".join(name for name, value in (("c1", c1), ("c2", c2)) if value is not None)
+            raise ValueError(f"imbalance: False is not allowed with {names}: it sets both to 1")
         self.alpha, self.beta = alpha, beta
         self.threshold, self.threshold_mode = threshold, threshold_mode
         self.window = range(start_epoch + 1, end_epoch)
@@ -182,7 +182,7 @@ class PseudoLabel(Method):
         self.epochs = train.epochs
         balanced = not (train.all_sampled() if imbalance is None else imbalance)
         counted = (1.0, 1.0) if balanced else imbalance_weights(observed)
-        self.c1, self.c2 = (own if own is not None else ours for own, ours in zip((c1, c2), counted, strict=True))
+        self.c1, self.c2 = (counted[0] if c1 is None else c1), (counted[1] if c2 is None else c2)
         self.wants_predictions = update
         self.pseudo: Tensor
         self.stack: Tensor

@@ -252,7 +252,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "text": (saved(LABELS, np.array(["1"])), f"{LABELS} holds <U1 [1], not numbers in 2 dimensions"),
     "80 columns": (
         saved(LABELS, np.zeros((5, 80))),
-        f"{LABELS} is [5, 80], not [5, 81]: a row for each of {IMAGES}, a column a class",
+        f"{LABELS} is [5, 80], not [5, 81]: a row for each of {IMAGES}, a column for each class",
     ),
     "lfs": (lambda folder: (folder / LABELS).write_text("version https://git-lfs.github.com/spec/v1\n"), UNREADABLE),
     "80 classes": (concepts(CLASSES[:-1]), f"{CONCEPTS} has 80 {NOT_CLASSES}"),
