@@ -30,7 +30,7 @@ def main(
         seed_everything(0)  # for the algorithms of the training
         hardware.set_up_prediction(about["engine"], classifier)
         with enough_memory("device: cpu, or a smaller prepare.image_size or train.backbone needs less of a GPU's"):
-            logits = predict.predict(classifier.to(device), test)
+            logits = predict.predict(classifier.to(device), test, "evaluate")
         if not parallel.is_main():
             return
     summary, per_class = evaluate(labels.classes, test.labels, logits)

@@ -225,9 +225,14 @@ def test_empty_splits_are_refused() -> None:
         experiment.train(train, none, recipe(linear_probe=True), Run(method="bce", seed=0, device="cpu"))
 
 
-def test_prediction_does_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prediction_does_not_depend_on_the_batch(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     model, (train, _) = Classifier("test_resnet", L), data()
     whole = predict(model, train)
+    assert capsys.readouterr().err == ""
+    predict(model, train, "evaluate")
+    assert capsys.readouterr().err == f"evaluate: 100% of {N} images\n"
     assert whole.shape == (N, L)
     assert whole.dtype == np.float32
     monkeypatch.setattr("mlml.model.predict.BATCH_SIZE", 5)
