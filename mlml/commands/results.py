@@ -67,7 +67,8 @@ def check_once(runs: pd.DataFrame, keys: list[str]) -> None:
     """
     twice = runs[runs.duplicated(keys, keep=False)]
     if len(twice):
-        first = twice[(twice[keys].astype(str) == twice[keys].astype(str).iloc[0]).all(axis=1)]
+        cells = twice[keys].astype(object).where(twice[keys].notna(), "")  # empty cells are equal
+        first = twice[(cells == cells.iloc[0]).all(axis=1)]
         run = ", ".join(f"{key} {first[key].iloc[0]}" for key in keys)
         scores = " and ".join(map(str, first["mAP"].iloc[:2]))
         raise ValueError(f"two runs of {run} have mAP {scores}: other code? `dvc exp remove` one of them")

@@ -58,6 +58,9 @@ def test_two_results_of_one_run_are_refused() -> None:
     other = ROWS.iloc[[0]].assign(mAP=55.0)
     with pytest.raises(ValueError, match=r"two runs of dataset digits, .* seed 0 have mAP 60\.0 and 55\.0"):
         summarise(pd.concat([ROWS, other], ignore_index=True))
+    third = other.assign(**{"train.lr": 1e-4})  # so the two have an empty cell among the values that tell runs apart
+    with pytest.raises(ValueError, match=r"two runs of dataset digits, .* seed 0 have mAP 60\.0 and 55\.0"):
+        summarise(pd.concat([ROWS, other, third], ignore_index=True))
 
 
 def test_a_missing_metrics_file_is_no_result() -> None:
