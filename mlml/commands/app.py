@@ -100,10 +100,10 @@ def _grid(
     data: Annotated[Path, Option(metavar="DIR", help="The folder with the prepared labels.csv and images/.")] = _DATA,
     jobs: Annotated[int, Option(min=1, max=128, metavar="N", help="Number of runs at a time.")] = 1,
 ) -> None:
-    """Run a grid of parameters on the prepared data set of params.yaml.
+    """Run a grid of parameters on the prepared data set.
 
-    Takes the names and values of `dvc exp run -S` and gives the same numbers. An interrupted command resumes where it
-    was.
+    Takes the names and values of `dvc exp run -S` and gives the same numbers; the data set is that of params.yaml. An
+    interrupted command resumes where it was.
     """
     _in_project(Path("params.yaml"))
     if not (data / "labels.csv").exists():
