@@ -78,8 +78,7 @@ class Checkpoint:
         Raises:
             OSError: it could not be; says what is kept.
         """
-        if self._writer is not None:
-            self._writer.join()
+        self._finish()
         self._writer, error, self._error = None, self._error, None
         if isinstance(error, OSError):
             raise OSError(f"{self.path}: {error.strerror or error}; {self.kept()}") from error
@@ -108,16 +107,14 @@ class Checkpoint:
         try:
             yield
         except KeyboardInterrupt:
-            if self._writer is not None:
-                self._writer.join()
+            self._finish()
             raise KeyboardInterrupt(self.kept()) from None
         except OSError as error:
             if self.epoch is None or self.kept() in str(error):
                 raise
             raise OSError(f"{error}; {self.kept()}") from error
         finally:
-            if self._writer is not None:
-                self._writer.join()
+            self._finish()
             file.unlink(missing_ok=True)  # while it is locked: afterwards it may be another process's
             lock.release()
 
@@ -130,9 +127,13 @@ class Checkpoint:
 
     def remove(self) -> None:
         """Remove the file: the run is complete."""
-        with suppress(OSError):  # whether the last state could be written does not matter any more
-            self.wait()
+        self._finish()
+        self._writer = self._error = None  # whether the last state could be written does not matter any more
         self.path.unlink(missing_ok=True)
+
+    def _finish(self) -> None:
+        if self._writer is not None:
+            self._writer.join()
 
     def _write(self, state: Mapping[str, Any]) -> None:
         try:
