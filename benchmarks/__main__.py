@@ -14,7 +14,7 @@ import typer
 from PIL import Image
 from torchvision import transforms
 
-from benchmarks import growth, peers
+from benchmarks import busy, growth, peers
 from benchmarks.data import CLASSES, image_files, label_table, prepared, score_once, scores_of
 from benchmarks.turns import Contestant, in_own_process, print_turns, timed
 from mlml import corruption, metrics
@@ -208,6 +208,14 @@ def ap(images: int = 40_137, classes: int = 80, rounds: int = 11) -> None:
         print(f"{name:26}within {far:.1e} of scikit-learn's; memory {(all_rows - few) / 1e6:.1f} MB")
     work = {name: timed(functools.partial(function, truth, scores)) for name, (function, _) in functions.items()}
     print_turns(work, rounds, "tables/s")
+
+
+@app.command(name="busy")
+def busy_command(rounds: int = 5, seconds: float = 4.0) -> None:
+    """Training and evaluation beside other work: the ways in which threads wait, and one thread. 15 minutes."""
+    _title("resnet10t", "64 pixels", f"batches of {busy.BATCH}", "images/s: median of the rounds")
+    for what, state, waiting, speed in busy.measure(cores(), rounds, seconds):
+        print(f"{what:10}{state:18}{waiting:26}{speed:8.1f}", flush=True)
 
 
 @app.command(name="growth")

@@ -16,7 +16,7 @@ from mlml.runtime.device import device_for
 from mlml.runtime.launch import shared
 from mlml.training import experiment, recipe
 from mlml.training.history import History
-from stages import parameters, run
+from stages import check_inputs, in_cache, outputs, parameters, run
 
 
 def main(images_folder: Path, labels_file: Path, observed_file: Path, folder: Path, history_file: Path) -> None:
@@ -34,16 +34,18 @@ def main(images_folder: Path, labels_file: Path, observed_file: Path, folder: Pa
         values = [plan.model_dump(), axes.model_dump(), parallel.world_size()]
         large = [*sorted(images_folder.iterdir()), *filter(Path.is_file, [Path(plan.weights)])]
         key = fingerprint(values, [labels_file, observed_file], large, device_for(axes.device))
+        check_inputs()  # or the key could be that of newer code than runs
         checkpoint = Checkpoint(FOLDER, key)
-        training = training._replace(labels=observed.labels)
-        with checkpoint.held() if parallel.is_main() else nullcontext():
+        with checkpoint.held(in_cache) if parallel.is_main() else nullcontext():
             on_epoch = History(history_file) if parallel.is_main() else (lambda epoch: None)
-            trained = experiment.train(training, validation, plan, axes, on_epoch, checkpoint)
+            trained = experiment.train(
+                training._replace(labels=observed.labels), validation, plan, axes, on_epoch, checkpoint
+            )
             if parallel.is_main():
                 about = {"image_size": images.size, "upright": images.upright, "method": axes.method}
                 trained.save(folder, {**about, "classes": labels.classes})
                 sync(history_file, *folder.iterdir(), folder)
-                checkpoint.remove()
+                checkpoint.complete(outputs())
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from mlml.commands.selection import select
 from tests.test_architecture import ROOT
 from tests.workspace import Workspace, small_coco, small_nuswide, small_voc
 
+CHECK = ["check"]  # runs whenever a value in params.yaml changes, and gives the same output
 ALL = ["download", "prepare", "corrupt", "train", "evaluate", "plot"]
 P, DIGITS, VOC = "params.yaml", "datasets/digits/dataset.yaml", "datasets/voc2012/dataset.yaml"
 COCO, NUSWIDE = "datasets/coco2014/dataset.yaml", "datasets/nuswide/dataset.yaml"
@@ -39,20 +40,25 @@ RERUNS = [
     (VOC, "archives", [], []),
 ]
 
-# Values that a stage itself refuses are tested where they are parsed; here, that a user sees what DVC passes on.
+# What `dvc exp run -S` sets, and what stands in the message. The values are tested where they are parsed; here, that
+# a user hears of them in the first stage, and of all at once.
 BAD = [
-    ("train.lr=-1", "train: train.lr: -1 is not allowed; must be greater than 0"),
     (
-        "+train.momentum=0.9",
-        "train: train.momentum: unknown key; it takes backbone, batch_size, channels_last, compile, epochs, flip",
+        "train.lr=-1 plot.format=gif setting=pol_2",
+        [
+            "check: setting: 'pol_2' is not allowed; a setting is fol, spl, as_is, pol_D or ppl_D",
+            "train.lr: -1 is not allowed; must be greater than 0",
+            "plot.format: 'gif' is not allowed; must be 'png', 'svg' or 'pdf'",
+        ],
     ),
-    ("setting=pol_2", "corrupt: setting: 'pol_2' is not allowed; a setting is fol, spl, as_is, pol_D or ppl_D"),
-    ("setting=pol_001", "corrupt: setting: pol_001 observes none of the 10 labels of any image"),
-    ("method=none", "mlml/methods/none.py"),
-    ("dataset=none", "Parameters 'archives' are missing from 'datasets/none/dataset.yaml'"),
-    ("plot.format=gif", "plot: plot.format: 'gif' is not allowed; must be 'png', 'svg' or 'pdf'"),
-    ("methods.an.x=1", "is not in struct"),
-    ("+trian.lr=1 plot.seed=1", "plot: params.yaml: trian: unknown key; it takes corrupt, dataset, device, method"),
+    ("method=ASL", ["check: method: 'ASL' is not allowed; it must be one of an, asl, bce"]),
+    ("method=null +methods.an.x=1", ["check: method: None is not allowed; it must be one of an, asl, bce"]),
+    ("+methods.an.x=1", ["check: methods.an.x: unknown key; it takes none"]),
+    ("dataset=min", ["check: dataset: 'min' is not allowed; it must be a folder in datasets/: coco2014, digits"]),
+    ("dataset=2024", ["check: dataset: '2024' is not allowed; it must be a folder"]),
+    ("dataset=off", ["check: dataset: 'off' is not allowed; it must be a folder"]),
+    ("train.weights=weights/no.pth device=meta", ["train.weights: weights/no.pth is missing", "device: 'meta' is not"]),
+    ("+trian.lr=1", ["check: params.yaml: trian: unknown key; it takes corrupt, dataset, device, method"]),
 ]
 
 
@@ -61,7 +67,7 @@ def fake(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """A clone after `dvc repro`, in which stages only pretend to work."""
     workspace = Workspace(tmp_path_factory.mktemp("fake"))
     workspace.fake_stages()
-    assert workspace.executed() == ALL
+    assert workspace.executed() == CHECK + ALL
     workspace.commit()
     return workspace
 
@@ -78,14 +84,14 @@ class TestReruns:
     ) -> None:
         clone = fake.copy(tmp_path / "clone")
         clone.set(file, key, value)
-        assert clone.executed() == stages
+        assert clone.executed() == (CHECK if file == P else []) + stages
 
     def test_a_methods_own_option_and_the_way_back(self, fake: Workspace, tmp_path: Path) -> None:
         clone = fake.copy(tmp_path / "clone")
         clone.set(P, "method", "pseudo_label")
-        assert clone.executed() == ALL[3:]
+        assert clone.executed() == CHECK + ALL[3:]
         clone.set(P, "methods.pseudo_label.alpha", 0.5)
-        assert clone.executed() == ALL[3:]
+        assert clone.executed() == CHECK + ALL[3:]
         clone.git("checkout", "-q", ".")
         assert clone.executed() == []  # DVC remembers the run
         assert clone.metrics() == fake.metrics()
@@ -135,7 +141,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """A clone after its first run, at a reduced size."""
     workspace = Workspace(tmp_path_factory.mktemp("real"))
     changes = [word for key, value in FIRST.items() for word in ("-S", f"{key}={value}")]
-    assert workspace.executed("exp", "run", "-n", "first", *changes) == ALL
+    assert workspace.executed("exp", "run", "-n", "first", *changes) == CHECK + ALL
     workspace.commit()
     return workspace
 
@@ -161,13 +167,13 @@ class TestRun:
         assert {"backbone", "classes", "image_size", "upright", "method", "validation_mAP"} <= about.keys()
         assert (about["image_size"], about["upright"], len(about["classes"])) == (64, False, 10)
 
-    def test_another_data_set_and_the_way_back_runs_nothing(self, real: Workspace, tmp_path: Path) -> None:
+    def test_another_data_set_and_the_way_back(self, real: Workspace, tmp_path: Path) -> None:
         """voc2012 from a small archive in the official layout, at a file: address."""
         real.set(VOC, "archives", [small_voc(tmp_path)])
         real.set(VOC, "training", {"backbone": "test_resnet", "weights": "none", "epochs": 1})
         real.set(VOC, "images.image_size", 48)
         real.set(P, "dataset", "voc2012")
-        assert real.executed("repro", "corrupt") == ALL[:3]
+        assert real.executed("repro", "corrupt") == CHECK + ALL[:3]
         labels = json.loads((real.folder / "metrics/labels.json").read_text())
         assert (labels["images"], labels["classes"]) == (16, 20)
         # The archive is not needed again, whatever makes the stage run.
@@ -177,7 +183,7 @@ class TestRun:
         assert "download" in real.executed("repro", "download")
         real.git("checkout", "-q", "mlml")
         real.set(P, "dataset", "digits")
-        assert real.executed() == []
+        assert real.executed() == CHECK  # DVC remembers the others
         real.git("checkout", "-q", ".")
 
     def test_coco_from_archives_and_kept_encoded(self, real: Workspace, tmp_path: Path) -> None:
@@ -185,7 +191,7 @@ class TestRun:
         real.set(COCO, "training", {"backbone": "test_resnet", "weights": "none", "epochs": 1})
         real.set(COCO, "images.image_size", 48)
         real.set(P, "dataset", "coco2014")
-        assert real.executed("repro", "evaluate") == ALL[:5]
+        assert real.executed("repro", "evaluate") == CHECK + ALL[:5]
         test = json.loads((real.folder / "metrics/test.json").read_text())
         assert (test["images"], test["classes"]) == (11, 80)  # one has no annotation
         real.git("checkout", "-q", ".")
@@ -206,13 +212,57 @@ class TestRun:
         real.git("checkout", "-q", ".")
         shutil.rmtree(real.folder / "datasets/nuswide/images")
 
-    @pytest.mark.parametrize(("change", "line"), BAD, ids=[row[0] for row in BAD])
-    def test_a_wrong_value_gives_one_line(self, real: Workspace, change: str, line: str) -> None:
+    @pytest.mark.parametrize(("change", "lines"), BAD, ids=[row[0] for row in BAD])
+    def test_a_wrong_value_is_said_before_anything_runs(self, real: Workspace, change: str, lines: list[str]) -> None:
         done = real.run("dvc", "exp", "run", *(word for each in change.split() for word in ("-S", each)))
-        real.git("checkout", "-q", ".")
         assert done.returncode != 0
-        assert line in done.stdout
-        assert "Traceback" not in done.stdout
+        assert done.stdout.count("Running stage") == 1 and "Traceback" not in done.stdout
+        for line in lines:
+            assert line in done.stdout
+        # DVC may leave git's index in a state in which git takes params.yaml for unchanged.
+        assert real.git("status", "--porcelain") == " M params.yaml\n"
+        real.git("restore", "params.yaml")
+        assert real.git("status", "--porcelain") == ""
+
+    def test_a_setting_that_observes_nothing_is_said_when_the_labels_are_known(self, real: Workspace) -> None:
+        done = real.run("dvc", "exp", "run", "-S", "setting=pol_001")
+        assert done.returncode != 0 and "Traceback" not in done.stdout
+        assert "corrupt: setting: pol_001 observes none of the 10 labels of any image" in done.stdout
+        real.git("checkout", "-q", ".")
+
+    def test_a_data_set_that_is_not_in_a_queued_experiments_copy(self, real: Workspace) -> None:
+        folder = real.folder / "datasets/mine"
+        shutil.copytree(real.folder / "datasets/digits", folder)
+        (folder / "labels.csv").write_text("image,split,a\n")
+        done = real.run("dvc", "exp", "run", "--temp", "-S", "dataset=mine")
+        assert done.returncode != 0 and "Traceback" not in done.stdout
+        assert "check: datasets/mine/dataset.yaml, datasets/mine/labels.csv: not in the copy" in done.stdout
+        assert "Run `dvc add datasets/mine/labels.csv` and `git add datasets/mine`" in done.stdout
+        shutil.rmtree(folder)
+        assert real.git("status", "--porcelain") == ""
+
+    @pytest.mark.parametrize(
+        ("edit", "said"),
+        [
+            ("(P('params.yaml'), 'seed: 0', 'seed: 7')", "params.yaml: corrupt, from {'seed': 0} to {'seed': 7}"),
+            ("(P('mlml/settings.py'), 'Missing', 'missing')", "mlml/settings.py"),
+            ("(P('data/labels.csv'), 'test', 'train')", "data/labels.csv"),
+        ],
+    )
+    def test_what_is_edited_while_a_stage_runs_is_not_recorded(
+        self, real: Workspace, tmp_path: Path, edit: str, said: str
+    ) -> None:
+        """The edit is made by the stage itself, after it has read its input."""
+        clone = real.copy(tmp_path / "clone")
+        stage = clone.folder / "stages/corrupt.py"
+        code = f"from pathlib import Path as P\n    file, old, new = {edit}\n    text = file.read_text()\n"
+        code += "    file.unlink()\n    file.write_text(text.replace(old, new))\n"
+        stage.write_text(stage.read_text().replace("    del labels\n", f"    del labels\n    {code}"))
+        lock = (clone.folder / "dvc.lock").read_text()
+        done = clone.run("dvc", "repro", "corrupt")
+        assert done.returncode != 0 and "Traceback" not in done.stdout
+        assert f"corrupt: changed while this stage ran: {said}. Its results are those of the old state" in done.stdout
+        assert (clone.folder / "dvc.lock").read_text() == lock
 
     def test_stages_run_the_code_of_their_own_folder(self, real: Workspace) -> None:
         """Another copy of mlml, as an installed one, must not run unnoticed."""
@@ -276,4 +326,4 @@ def test_the_committed_results_are_those_of_the_committed_code(tmp_path: Path) -
         text=True,
     )
     assert done.returncode == 0, f"run `dvc repro` and commit dvc.lock and metrics/\n{done.stderr}"
-    assert done.stdout.count("didn't change, skipping") == len(ALL), done.stdout
+    assert done.stdout.count("didn't change, skipping") == len(CHECK + ALL), done.stdout

@@ -3,7 +3,7 @@
 import logging
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 # there, set the variable to an absolute path.
 FOLDER = Path(os.environ.get("MLML_CHECKPOINTS", ".mlml/checkpoints"))
 SUFFIX = ".checkpoint"
+COMPLETE = ".complete"
 
 
 class Checkpoint:
@@ -86,10 +87,13 @@ class Checkpoint:
             raise error
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self, safe: Callable[[str], bool] = lambda result: False) -> Iterator[None]:
         """Lock this run against other processes, and say what is kept when it is interrupted or cannot write a file.
 
         However the run ends, the file that is being written is finished first.
+
+        Args:
+            safe: whether the result of a complete run is safe; then its file is removed.
 
         Raises:
             OSError: another process has this run; or one of the run itself, which then says what is kept.
@@ -101,7 +105,11 @@ class Checkpoint:
         try:
             lock.acquire()
         except filelock.Timeout:
-            raise OSError(f"{file}: another process is training this run; wait for it or stop it") from None
+            raise OSError(
+                f"{file}: another process is training this run; wait until it has ended and repeat the command, which "
+                "then takes over its result, or stop it"
+            ) from None
+        _remove_complete(self.path.parent, safe)
         if remark := others(self):
             logger.info(remark)
         try:
@@ -125,11 +133,18 @@ class Checkpoint:
         trained = f"up to epoch {self.epoch}" if self.epoch else "of the linear layer"
         return f"what was trained {trained} is kept; run the same command to resume"
 
-    def remove(self) -> None:
-        """Remove the file: the run is complete."""
+    def complete(self, result: str) -> None:
+        """Note that the run is complete. Its file stays until a later run finds that `result` is safe.
+
+        Until whoever started the run has taken its result over, a kill would throw a finished training away.
+
+        Args:
+            result: names what the run has written; see `held`.
+        """
         self._finish()
         self._writer = self._error = None  # whether the last state could be written does not matter any more
-        self.path.unlink(missing_ok=True)
+        with atomic_write(self.path.with_suffix(COMPLETE)) as part:
+            part.write_text(result, encoding="utf-8")
 
     def _finish(self) -> None:
         if self._writer is not None:
@@ -169,6 +184,15 @@ def _copy(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_copy(each) for each in value]
     return value
+
+
+def _remove_complete(folder: Path, safe: Callable[[str], bool]) -> None:
+    """Remove the files of complete runs whose result is safe."""
+    for file in folder.glob(f"*{COMPLETE}"):
+        with suppress(FileNotFoundError):  # another process does the same
+            if safe(file.read_text(encoding="utf-8")):
+                file.with_suffix(SUFFIX).unlink(missing_ok=True)
+                file.unlink()
 
 
 def others(checkpoint: Checkpoint) -> str | None:

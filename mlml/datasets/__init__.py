@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -12,7 +13,7 @@ from mlml.datasets import readers
 from mlml.datasets.source import Source
 from mlml.images.store import Storage
 
-__all__ = ["Layout", "Source", "names", "read"]
+__all__ = ["Layout", "Source", "names", "options_of", "read"]
 
 
 class Layout(Section):
@@ -37,6 +38,19 @@ def names() -> list[str]:
     return registry.names(readers)
 
 
+def options_of(name: str, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """All options of the reader called `name`: the given ones, and the defaults of the others.
+
+    Raises:
+        ValueError: no such reader or option, or an option out of range.
+    """
+    return parse_options(_reader(name).read, options, "images.options")
+
+
+def _reader(name: str) -> ModuleType:
+    return registry.find(readers, name, "images.reader")
+
+
 def read(name: str, folder: Path, archives: Path, options: Mapping[str, Any] | None = None) -> Source:
     """Read a data set with the reader called `name`.
 
@@ -50,6 +64,5 @@ def read(name: str, folder: Path, archives: Path, options: Mapping[str, Any] | N
     Raises:
         ValueError: no such reader or option, or files of another form.
     """
-    reader = registry.find(readers, name, "images.reader")
-    source: Source = reader.read(folder, archives, **parse_options(reader.read, options, "images.options"))
+    source: Source = _reader(name).read(folder, archives, **options_of(name, options))
     return source

@@ -1,0 +1,68 @@
+"""All faults of a run's parameters at once: those of params.yaml and of the data set's dataset.yaml."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mlml import corruption, datasets, methods, plots
+from mlml.core.params import DATASET, PARAMS, parse, read_sections
+from mlml.datasets.prepare import PrepareParams
+from mlml.download.archives import Download
+from mlml.runtime.device import device_for
+from mlml.settings import Setting
+from mlml.training import recipe
+
+
+def faults(params: Mapping[str, Any]) -> list[str]:
+    """A line for each fault; some faults hide others.
+
+    Args:
+        params: the content of params.yaml; the data set is there.
+    """
+    if missing := sorted(PARAMS - params.keys()):
+        return [f"params.yaml: {key}: missing" for key in missing]
+    file = Path(f"datasets/{params['dataset']}/dataset.yaml")
+    looks = [*_data_set(file), *_run(params, file)]
+    return [fault for look in looks if (fault := fault_of(look))]
+
+
+def fault_of(look: Callable[[], object]) -> str:
+    """The message of the ValueError that `look` raises, if it does."""
+    try:
+        look()
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _data_set(file: Path) -> list[Callable[[], object]]:
+    sections = read_sections(file, DATASET)
+
+    def images() -> None:
+        layout = parse(datasets.Layout, sections.get("images"), f"{file}: images")
+        datasets.options_of(layout.reader, layout.options)
+
+    return [lambda: parse(Download, {"archives": sections.get("archives")}, str(file)), images]
+
+
+def _run(params: Mapping[str, Any], file: Path) -> list[Callable[[], object]]:
+    training = read_sections(file, DATASET).get("training")
+    axes = {key: params[key] for key in ("seed", "device", "setting")}
+
+    def train() -> None:
+        plan = recipe.resolve(training, params["train"], str(file))
+        if plan.weights not in ("hub", "none") and not Path(plan.weights).is_file():
+            raise ValueError(f"train.weights: {plan.weights} is missing; bring the file, or choose hub or none")
+
+    return [
+        lambda: Setting.parse(params["setting"]),
+        lambda: methods.options_of(params["method"]),
+        *(partial(methods.options_of, name, options) for name, options in params["methods"].items()),
+        train,
+        lambda: parse(recipe.Run, {**axes, "method": ""}, ""),
+        lambda: parse(PrepareParams, params["prepare"], "prepare"),
+        lambda: parse(corruption.CorruptParams, params["corrupt"], "corrupt"),
+        lambda: parse(plots.PlotParams, params["plot"], "plot"),
+        lambda: device_for(str(params["device"])),
+    ]
