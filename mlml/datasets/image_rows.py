@@ -91,5 +91,6 @@ class ImageRows:
         if not cell:
             return f"the cell {self._column!r} is blank; it must name an image"
         if len(cell) > _LONGEST or CONTROL.search(cell):
-            return f"image {quoted(cell)} is no path: it is too long or has control characters or line breaks"
+            what = "it is too long, or has control characters or a line break; is a quote open?"
+            return f"image {quoted(cell)} is no path: {what}"
         return None

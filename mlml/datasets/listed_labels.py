@@ -21,7 +21,7 @@ class ListedLabels:
         classes: the names of all classes; None: those that are added.
 
     Attributes:
-        first: each class with the place, "row 7", where it came up first.
+        first: each class that was not given, with the place, "row 7", where it came up first.
     """
 
     def __init__(self, classes: Sequence[str] | None) -> None:
@@ -34,14 +34,20 @@ class ListedLabels:
 
     def add(self, image: int, row: int, state: AnyState, names: list[str]) -> list[str]:
         """Add the state of some classes in an image, which a row of the file gives; returns the faults."""
-        unknown = [name for name in names if self._fixed is not None and name not in self._numbers]
+        faults = []
+        images, numbers, rows = self._cells[state]
         for name in names:
-            if name not in unknown:
-                number = self._numbers.setdefault(name, len(self._numbers))
-                self.first.setdefault(name, f"row {row}")
-                for column, value in zip(self._cells[state], (image, number, row), strict=True):
-                    column.append(value)
-        return [f"{quoted(name)} is not in images.options.classes" for name in unknown]
+            number = self._numbers.get(name)
+            if number is None and self._fixed is not None:
+                faults.append(f"{quoted(name)} is not in images.options.classes")
+                continue
+            if number is None:
+                number = self._numbers[name] = len(self._numbers)
+                self.first[name] = f"row {row}"
+            images.append(image)
+            numbers.append(number)
+            rows.append(row)
+        return faults
 
     def add_none(self, image: int, row: int) -> None:
         """Add that an image has none of the classes."""

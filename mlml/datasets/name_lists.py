@@ -70,25 +70,23 @@ def suspicious(first: Mapping[str, str], separator: str) -> tuple[list[tuple[str
         (place, message) of the faults, and remarks.
     """
     faults = {name: text for name in first if (text := _word_fault(name))}
-    unsure = {}
+    notes = []
     for sign in _SURE + _UNSURE:
         if sign == separator:
             continue
         parts = {name: {part for each in name.split(sign) if (part := each.strip())} for name in first if sign in name}
         times = Counter(part for each in parts.values() for part in each)
+        known = {part for part, count in times.items() if part in first or count > 1}
+        unsure = []
         for name, each in parts.items():
-            classes = [part for part in each if part in first]
-            shared = bool(classes) or any(times[part] > 1 for part in each)
-            if len(classes) == len(each) > 1 or (sign in _SURE and shared):
+            if (len(each) > 1 and each <= first.keys()) or (sign in _SURE and each & known):
                 remedy = f"set images.options.separator: {sign!r}, or write {separator!r} instead"
                 faults.setdefault(name, f"{quoted(name)} looks like several classes; {remedy}, {_ONE_CLASS}")
-            elif sign in _SURE:
-                unsure[name] = sign
-    notes = [
-        f"class {quoted(name)} holds {sign!r}, which often separates classes; images.options.separator is {separator!r}"
-        for name, sign in unsure.items()
-        if name not in faults
-    ]
+            elif sign in _SURE or (len(each) > 1 and known >= times.keys()):
+                unsure.append(name)
+        if unsure:
+            example = f"{len(unsure)} names of classes hold {sign!r}, as {quoted(unsure[0])}"
+            notes.append(f"{example}; if it separates classes, set images.options.separator: {sign!r}")
     notes += [
         f"class {quoted(name)}: if it says that no class is present, set images.options.none: {name}"
         for name in first

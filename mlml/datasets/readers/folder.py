@@ -149,7 +149,7 @@ def _judge(
     nameless = np.array([classes is None and bool(_NAMELESS.fullmatch(name)) for name in names])
     strange = ~nameless & (2 * bad > filled) & (classes is None)
     faults = [
-        (_HEADER, f"column {columns[i] + 1} has labels, but no name; name it")
+        (_HEADER, f"column {columns[i] + 1} has labels, but no name; name or remove it")
         for i in np.flatnonzero(nameless & (filled > 0) & (bad == 0))
     ]
     faults += _no_labels(names, np.flatnonzero(strange).tolist(), cells, places, ignore)
@@ -170,7 +170,8 @@ def _no_labels(
     if not strange:
         return []
     row, _, cell = next(bad for bad in cells.bad if bad[1] == strange[0])
-    what = f"{len(strange)} columns hold no labels, first {names[strange[0]]!r} (in {places[row]} {quoted(cell)})"
+    example = f"{names[strange[0]]!r} {quoted(cell)} ({places[row]})"
+    what = f"most cells of {len(strange)} columns are no labels, as in {example}"
     left_out = json.dumps([*ignore, *(names[i] for i in strange)], ensure_ascii=False)  # YAML, too
     remedy = f"ignore: {left_out}" if len(strange) <= _LISTED else "classes, with the columns that are classes"
-    return [(_HEADER, f"{what}; a label is {label_cells.ALLOWED}; to leave them out, set images.options.{remedy}")]
+    return [(_HEADER, f"{what}; write {label_cells.ALLOWED}, or if they are no classes, set images.options.{remedy}")]

@@ -85,9 +85,9 @@ def read(
     faults, notes = parser.close()
     if classes is None and not parser.listed.first and not (images.faults or faults):
         raise ValueError(f"{sheet.path}: no row lists a class in the column {', '.join(lists.values())}")
-    if rows == "image" and not parser.several and len(parser.listed.first) > 1:
-        notes.append(f"no image lists more than one class; images.options.separator is {separator!r}")
     names, matrix = parser.listed.matrix(len(images.images), unlisted)
+    if rows == "image" and not parser.several and len(names) > 1:
+        notes.append(f"{sheet.path}: no image lists more than one class; images.options.separator is {separator!r}")
     split = images.split if images.has_split else None
     faults = in_order([*images.faults, *faults])
     raw = RawTable(sheet.path, names, images.images, split, matrix, images.places, faults, folder, tuple(notes))
@@ -144,7 +144,7 @@ class _Parser:
 
     def add(self, image: int, number: int, row: list[str]) -> None:
         """Add what a row lists for an image."""
-        texts = self._unread_faults(row)
+        texts = self._unread_faults(row) if self._nameless or self._forgotten else []
         state = self._state(row, texts)
         for said, at in self._lists.items():
             try:
@@ -166,7 +166,7 @@ class _Parser:
         faults = [*self._faults, *self.listed.contradictions()]
         notes: list[str] = []
         first = self.listed.first
-        if self._classes is None:
+        if first:
             faults += [(place, text) for name, place in first.items() if (text := name_fault(name))]
             faults += [(first[other], f"{one!a} and {other!a} look the same; write one") for one, other in twins(first)]
             suspected, notes = name_lists.suspicious(first, self._separator)

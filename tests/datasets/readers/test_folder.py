@@ -239,8 +239,8 @@ def test_no_file_and_another_encoding(tmp_path: Path) -> None:
         ("cat,cat ", ": each column must have a name of its own, not 'cat'"),
         ("cat,split", ": the first row has 'split' more than once; rename the others"),
         ("cat,image", ": the first row has 'image' more than once; rename the others"),
-        ("cat,", ": faults: 1\nrow 1: column 4 has labels, but no name; name it"),
-        ("cat,Unnamed: 3", ": faults: 1\nrow 1: column 4 has labels, but no name; name it"),
+        ("cat,", ": faults: 1\nrow 1: column 4 has labels, but no name; name or remove it"),
+        ("cat,Unnamed: 3", ": faults: 1\nrow 1: column 4 has labels, but no name; name or remove it"),
         ('cat,"two\nlines"', ": faults: 1\nrow 1: the class 'two\\nlines' has a control character or line break in"),
         ("cat,c\u200bat", ": faults: 1\nrow 1: the classes 'cat' and 'c\\u200bat' look the same; rename one"),
         (
@@ -284,8 +284,8 @@ def test_chexpert_as_it_comes(tmp_path: Path) -> None:
     columns, meaning = faults(root, **options)
     remedy = 'ignore: ["Sex", "Age", "Frontal/Lateral", "AP/PA"]'
     assert columns == (
-        "row 1: 4 columns hold no labels, first 'Sex' (in row 2 'Female'); a label is 1, 0, -1 or blank; to leave them "
-        f"out, set images.options.{remedy}"
+        "row 1: most cells of 4 columns are no labels, as in 'Sex' 'Female' (row 2); write 1, 0, -1 or blank, or if "
+        f"they are no classes, set images.options.{remedy}"
     )
     assert meaning.startswith(f"row 3: class 'Edema': {ask}")
     options |= {"zero": "absent", "minus_one": "unknown"}
@@ -316,7 +316,7 @@ def test_decimal_commas(tmp_path: Path) -> None:
 def test_an_image_in_two_rows_and_cells_that_name_none(tmp_path: Path) -> None:
     text = f"image,cat,dog\nimages/a.png,1,\nimages/a.png,,1\na\x1b[31m,1,1\n{'x' * 99_999},1,1\n"
     lines = faults(brought(tmp_path, text))
-    wrong = "is no path: it is too long or has control characters or line breaks"
+    wrong = "is no path: it is too long, or has control characters or a line break; is a quote open?"
     assert lines == [
         "row 3: image 'images/a.png' stands in row 2 too; an image has one row: merge them",
         "row 4: image 'a\\x1b[31m' " + wrong,
