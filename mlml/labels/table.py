@@ -132,7 +132,7 @@ def _parse(file: Iterator[str]) -> Table:
     classes = tuple(header[2:])
     images, split, faults = [], [], []
     labels = array("b")  # grows in place: a list of rows would need the memory twice while it becomes one matrix
-    for number, row in enumerate(rows, 2):
+    for number, row in _numbered(rows):
         if not row:
             continue
         try:
@@ -146,6 +146,16 @@ def _parse(file: Iterator[str]) -> Table:
     raise_errors(f"rows that cannot be read: {len(faults)}", faults)
     matrix = np.frombuffer(labels, np.int8).reshape(len(images), len(classes))
     return Table(classes, tuple(images), tuple(split), matrix)
+
+
+def _numbered(rows: Iterator[list[str]]) -> Iterator[tuple[int, list[str]]]:
+    """The rows after the header, from 2; an error names the row."""
+    number = 1
+    try:
+        for number, row in enumerate(rows, 2):
+            yield number, row
+    except csv.Error as error:
+        raise csv.Error(f"row {number + 1}: {error}") from None
 
 
 def _decode(cells: list[str], classes: tuple[str, ...]) -> list[int]:
