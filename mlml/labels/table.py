@@ -18,6 +18,7 @@ from mlml.core.errors import raise_errors
 from mlml.core.files import atomic_write
 
 SPLITS = ("train", "validation", "test")
+_SHOWN = 80  # characters of a name or cell in a message
 _CELLS = {lb.PRESENT: "1", lb.ABSENT: "0", lb.UNKNOWN: ""}
 _LABELS = {cell: label for label, cell in _CELLS.items()}
 
@@ -54,7 +55,7 @@ class Table:
                 raise ValueError(f"{kind} {duplicate!r} occurs more than once")
         for split in set(self.split) - set(SPLITS):
             image = self.images[self.split.index(split)]
-            raise ValueError(f"image {image!r} has split {split!r}; it must be one of {', '.join(SPLITS)}")
+            raise ValueError(f"image {image!r} has split {split[:_SHOWN]!r}; it must be one of {', '.join(SPLITS)}")
 
     def rows(self, split: str) -> np.ndarray:
         """The row numbers of one split, int64, ascending."""
@@ -127,11 +128,11 @@ def _parse(file: Iterator[str]) -> Table:
     rows = csv.reader(file, strict=True)
     header = next(rows, [])
     if header[:2] != ["image", "split"] or len(header) < 3:
-        raise ValueError(f"the header must be image,split,<class>,..., not {','.join(header[:4])!r}")
+        raise ValueError(f"the header must be image,split,<class>,..., not {','.join(header[:4])[:_SHOWN]!r}")
     classes = tuple(header[2:])
     images, split, faults = [], [], []
     labels = array("b")  # grows in place: a list of rows would need the memory twice while it becomes one matrix
-    for number, row in enumerate(rows, 2):
+    for number, row in _numbered(rows):
         if not row:
             continue
         try:
@@ -147,6 +148,16 @@ def _parse(file: Iterator[str]) -> Table:
     return Table(classes, tuple(images), tuple(split), matrix)
 
 
+def _numbered(rows: Iterator[list[str]]) -> Iterator[tuple[int, list[str]]]:
+    """The rows after the header, from 2; an error names the row."""
+    number = 1
+    try:
+        for number, row in enumerate(rows, 2):
+            yield number, row
+    except csv.Error as error:
+        raise csv.Error(f"row {number + 1}: {error}") from None
+
+
 def _decode(cells: list[str], classes: tuple[str, ...]) -> list[int]:
     try:
         return [_LABELS[cell] for cell in cells]
@@ -155,5 +166,5 @@ def _decode(cells: list[str], classes: tuple[str, ...]) -> list[int]:
         more = f" (and {len(bad) - 1} more cells)" if len(bad) > 1 else ""
         place = bad[0]
         raise ValueError(
-            f"class {classes[place]!r}: {cells[place]!r} is no label; a cell is 1, 0 or blank{more}"
+            f"class {classes[place][:_SHOWN]!r}: {cells[place][:_SHOWN]!r} is no label; a cell is 1, 0 or blank{more}"
         ) from None

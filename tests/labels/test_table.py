@@ -136,6 +136,18 @@ def test_not_csv_or_not_utf8(tmp_path: Path, content: bytes) -> None:
     assert fault(tmp_path / "t", content).startswith("FILE is no CSV file in UTF-8: ")
 
 
+def test_messages_name_the_row_and_stay_short(tmp_path: Path) -> None:
+    head, long = "image,split,cat\nx,train,1\n", "x" * 100_000
+    assert fault(tmp_path / "t", f'{head}\ny,train,"1\n').startswith("FILE is no CSV file in UTF-8: row 4: ")
+    for content in (
+        f"{long},split\n",
+        f"{head}y,train,{long}\n",
+        f"image,split,{long}\nx,train,2\n",
+        f"{head}y,{long},1\n",
+    ):
+        assert len(fault(tmp_path / "t", content)) < 400
+
+
 def test_a_file_cut_anywhere_never_gives_a_wrong_known_label(tmp_path: Path) -> None:
     whole = table([[1, -1, 0], [0, 1, 1], [-1, -1, 1]], classes=tuple("abc"), images=("x", "y,1", "z"), split=SPLITS)
     write(whole, tmp_path / "whole")

@@ -5,23 +5,29 @@ column per class; a cell is 1, 0 or blank. Some tables also have -1. Authors the
 options must say.
 """
 
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from mlml import labels as lb
-from mlml.datasets.csv_table import open_sheet
+from mlml.core.errors import raise_errors
+from mlml.datasets import label_cells
+from mlml.datasets.class_names import check_option, name_fault, twins
+from mlml.datasets.csv_table import Sheet, open_sheet
+from mlml.datasets.image_rows import IMAGE, SPLIT, ImageRows, Template, in_order
 from mlml.datasets.source import Source
-from mlml.datasets.user_folder import STATES, RawTable, State, below, source
+from mlml.datasets.text_file import quoted
+from mlml.datasets.user_folder import Classes, RawTable, State, Text, below, source
 
-_ONE, _ZERO, _BLANK, _MINUS_ONE = 0, 1, 2, 3
-_CELLS = {
-    **dict.fromkeys(("1", "1.0", "+1", "True", "true", "TRUE"), _ONE),
-    **dict.fromkeys(("0", "0.0", "-0.0", "False", "false", "FALSE"), _ZERO),
-    **dict.fromkeys(("", "nan", "NaN", "NAN", "NA", "N/A", "null"), _BLANK),
-    **dict.fromkeys(("-1", "-1.0"), _MINUS_ONE),
-}
-_BAD = 4
+_HEADER = "row 1"
+_NAMELESS = re.compile(r"(Unnamed: \d+)?")  # pandas' name for a column without one
+_AGAIN = "an image has one row: merge them"
+_LISTED = 10  # columns named in a remedy
 
 
 def read(
@@ -29,6 +35,10 @@ def read(
     archives: Path,
     *,
     labels: str = "labels.csv",
+    image_column: Text = IMAGE,
+    image_path: Template = "{}",
+    classes: Classes | None = None,
+    ignore: Classes | None = None,
     zero: State | None = None,
     minus_one: State | None = None,
     blank: State = "unknown",
@@ -40,6 +50,10 @@ def read(
         folder: the data set's folder.
         archives: unused.
         labels: name of the table.
+        image_column: the column that names the images.
+        image_path: the path of an image's file below `folder`, with ``{}`` for the cell of that column.
+        classes: the columns that are classes, in the order wanted; None: all but image, split and `ignore`.
+        ignore: columns that are no classes.
         zero, minus_one: meaning of the cells 0 and -1; without -1, 0 means absent.
         blank: meaning of an empty cell.
         upright: whether to apply the EXIF orientation.
@@ -47,52 +61,117 @@ def read(
     Raises:
         ValueError: the file is missing or wrong; one line per fault, all faults together.
     """
-    raw = _parse(below(folder, labels, "labels"), folder)
-    faults = [*raw.faults]
-    if (zero is None or minus_one is None) and lb.count(raw.labels, _MINUS_ONE, axis=0).any():
-        row, column = lb.first(raw.labels == _MINUS_ONE)
-        text = (
-            f"class {raw.classes[column]!r}: there are -1 cells, so say what 0 and -1 mean: images.options.zero "
-            "and images.options.minus_one of dataset.yaml, each absent or unknown"
-        )
-        faults.append((raw.places[row], text))
-    meaning = np.array([lb.PRESENT, STATES[zero or "absent"], STATES[blank], STATES[minus_one or "absent"], lb.UNKNOWN])
-    for part in lb.chunks(raw.labels):  # in place
+    check_option(classes or [], "classes")
+    check_option(ignore or [], "ignore")
+    uses = Counter([image_column, SPLIT, *(classes or []), *(ignore or [])])
+    if max(uses.values()) > 1:
+        name, _ = uses.most_common(1)[0]
+        raise ValueError(f"images.options: {name!r} is more than one of image_column, {SPLIT}, classes and ignore")
+    with open_sheet(below(folder, labels, "labels"), [image_column], ["image_column"]) as sheet:
+        columns = _class_columns(sheet, image_column, classes, ignore or [])
+        rows = ImageRows(sheet, image_column, image_path, _AGAIN)
+        cells = _parse(sheet, rows, columns)
+    kept, faults, notes = _judge(sheet, columns, cells, rows.places, classes, ignore or [])
+    matrix = cells.codes if len(kept) == len(columns) else cells.codes[:, kept]
+    names = tuple(sheet.columns[columns[i]] for i in kept)
+    if (zero is None or minus_one is None) and lb.count(matrix, label_cells.MINUS_ONE, axis=0).any():
+        row, column = lb.first(matrix == label_cells.MINUS_ONE)
+        faults.append((rows.places[row], f"class {names[column]!r}: {label_cells.ASK}"))
+    meaning = label_cells.meaning(zero, minus_one, blank)
+    for part in lb.chunks(matrix):  # in place
         part[:] = meaning[part]
-    return source(raw._replace(faults=faults), upright)
+    split = rows.split if rows.has_split else None
+    faults = in_order([*rows.faults, *faults])
+    return source(RawTable(sheet.path, names, rows.images, split, matrix, rows.places, faults, folder, notes), upright)
 
 
-def _parse(path: Path, folder: Path) -> RawTable:
-    """Parse the table; `labels` holds the codes of the cells."""
-    images, split, places = [], [], []
+class _Cells(NamedTuple):
+    """The cells of C columns of labels.
+
+    Attributes:
+        codes: int8 [n, C], as in `label_cells`.
+        bad: row, column and text of those that are no labels.
+    """
+
+    codes: lb.Labels
+    bad: list[tuple[int, int, str]]
+
+
+def _class_columns(sheet: Sheet, image_column: str, classes: list[str] | None, ignore: list[str]) -> list[int]:
+    """The positions of the columns that are classes, in order, or may be: those without a name."""
+    for option, names in (("classes", classes or []), ("ignore", ignore)):
+        absent = [name for name in names if name not in sheet.columns]
+        if absent:
+            raise ValueError(f"images.options.{option}: {sheet.path} has no column {absent[0]!r}")
+    others = {image_column, SPLIT, *ignore}
+    names = classes or [name for name in sheet.columns if name not in others and not _NAMELESS.fullmatch(name)]
+    if not names:
+        found = quoted(", ".join(sheet.columns))
+        raise ValueError(f"{sheet.path}: there must be a column for each class beside {found}")
+    for name in names:
+        if sheet.columns.count(name) > 1:
+            raise ValueError(f"{sheet.path}: each column must have a name of its own, not {quoted(name)}")
+    faults = [fault for name in names if (fault := name_fault(name))]
+    faults += [f"the classes {one!a} and {other!a} look the same; rename one" for one, other in twins(names)]
+    raise_errors(f"{sheet.path}: faults: {len(faults)}", [f"{_HEADER}: {fault}" for fault in faults])
+    if classes:
+        return [sheet.columns.index(name) for name in classes]
+    return [i for i, name in enumerate(sheet.columns) if name not in others]
+
+
+def _parse(sheet: Sheet, rows: ImageRows, columns: list[int]) -> _Cells:
+    """Parse the table row by row; adds each to `rows`."""
     codes = bytearray()  # grows in place: a list of rows would need the memory twice while it becomes one array
-    faults = []
-    with open_sheet(path, ["image"]) as sheet:
-        at = {name: i for i, name in enumerate(sheet.columns)}
-        columns = [i for name, i in at.items() if name not in ("image", "split")]
-        classes = tuple(sheet.columns[i] for i in columns)
-        if not classes:
-            raise ValueError(f"{path}: there must be a column for each class beside {', '.join(sheet.columns)}")
-        for number, row in sheet.rows:
-            place = f"row {number}"
-            if len(row) != len(at):
-                faults.append((place, f"{len(row)} cells, the header has {len(at)}"))
-                row = (row + [""] * len(at))[: len(at)]
-            row_codes, bad = _codes([row[i] for i in columns], classes)
-            faults += [(place, text) for text in bad]
-            codes += row_codes
-            images.append(row[at["image"]].strip())
-            split.append(row[at["split"]] if "split" in at else "")
-            places.append(place)
-    matrix = np.frombuffer(codes, np.int8).reshape(len(images), len(classes))
-    return RawTable(path, classes, images, split if "split" in at else None, matrix, places, faults, folder)
+    bad = []
+    for number, row in sheet.rows:
+        index = rows.add(number, row)
+        if index is None:
+            continue
+        cells = [row[i] for i in columns]
+        row_codes = label_cells.codes(cells)
+        codes += row_codes
+        if label_cells.BAD in row_codes:
+            bad += [(index, i, cells[i]) for i, code in enumerate(row_codes) if code == label_cells.BAD]
+    return _Cells(np.frombuffer(codes, np.int8).reshape(len(rows.images), len(columns)), bad)
 
 
-def _codes(cells: list[str], classes: tuple[str, ...]) -> tuple[bytes, list[str]]:
-    """The code of each cell, and the faults."""
-    try:
-        return bytes(map(_CELLS.__getitem__, cells)), []
-    except KeyError:
-        codes = [_CELLS.get(cell.strip(), _BAD) for cell in cells]
-    bad = [i for i, code in enumerate(codes) if code == _BAD]
-    return bytes(codes), [f"class {classes[i]!r}: {cells[i]!r} is not 1, 0, -1 or blank" for i in bad]
+def _judge(
+    sheet: Sheet, columns: list[int], cells: _Cells, places: Sequence[str], classes: list[str] | None, ignore: list[str]
+) -> tuple[list[int], list[tuple[str, str]], tuple[str, ...]]:
+    """Tell the columns that are classes from those that are none by their cells.
+
+    Returns:
+        which of `columns` are classes, the faults, and remarks.
+    """
+    names = [sheet.columns[i] for i in columns]
+    bad = lb.count(cells.codes, label_cells.BAD, axis=0)
+    filled = len(places) - lb.count(cells.codes, label_cells.BLANK, axis=0)
+    nameless = np.array([classes is None and bool(_NAMELESS.fullmatch(name)) for name in names])
+    strange = ~nameless & (2 * bad > filled) & (classes is None)
+    faults = [
+        (_HEADER, f"column {columns[i] + 1} has labels, but no name; name or remove it")
+        for i in np.flatnonzero(nameless & (filled > 0) & (bad == 0))
+    ]
+    faults += _no_labels(names, np.flatnonzero(strange).tolist(), cells, places, ignore)
+    faults += [
+        (places[row], f"class {names[i]!r}: {quoted(cell)} is not {label_cells.ALLOWED}")
+        for row, i, cell in cells.bad
+        if not nameless[i] and not strange[i]
+    ]
+    index = [columns[i] + 1 for i in np.flatnonzero(nameless & (bad > 0))]
+    notes = tuple(f"{sheet.path}: column {number} has no name, and is not read" for number in index)
+    return np.flatnonzero(~nameless & ~strange).tolist(), faults, notes
+
+
+def _no_labels(
+    names: list[str], strange: list[int], cells: _Cells, places: Sequence[str], ignore: list[str]
+) -> list[tuple[str, str]]:
+    """The fault of the columns that mostly hold other cells than labels."""
+    if not strange:
+        return []
+    row, _, cell = next(bad for bad in cells.bad if bad[1] == strange[0])
+    example = f"{names[strange[0]]!r} {quoted(cell)} ({places[row]})"
+    what = f"most cells of {len(strange)} columns are no labels, as in {example}"
+    left_out = json.dumps([*ignore, *(names[i] for i in strange)], ensure_ascii=False)  # YAML, too
+    remedy = f"ignore: {left_out}" if len(strange) <= _LISTED else "classes, with the columns that are classes"
+    return [(_HEADER, f"{what}; write {label_cells.ALLOWED}, or if they are no classes, set images.options.{remedy}")]

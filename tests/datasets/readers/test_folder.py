@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from PIL import Image
 
 from mlml import datasets
@@ -115,7 +116,16 @@ def test_the_meaning_of_0_and_minus_1_is_asked_for(tmp_path: Path) -> None:
         ({"zero": "present"}, "images.options.zero: 'present' is not allowed; must be 'absent' or 'unknown'"),
         ({"labels": "../labels.csv"}, "images.options.labels: '../labels.csv' is not allowed; must be a path below"),
         ({"labels": "/labels.csv"}, "images.options.labels: '/labels.csv' is not allowed; must be a path below"),
-        ({"size": 3}, "images.options.size: unknown key; it takes blank, labels, minus_one, upright, zero"),
+        ({"size": 3}, "images.options.size: unknown key; it takes blank, classes, ignore, image_column, image_path,"),
+        ({"labels": ["a"]}, "images.options.labels: ['a'] is not allowed; must be a valid string"),
+        ({"image_column": ""}, "images.options.image_column: '' is not allowed; "),
+        ({"image_path": "images/"}, "images.options.image_path: 'images/' is not allowed; must be a path with {} in"),
+        ({"ignore": "Sex"}, "images.options.ignore: 'Sex' is not allowed; must be a valid list"),
+        ({"classes": ["cat", True]}, "images.options.classes.1: True is not allowed; must be a valid string"),
+        ({"classes": ["cat", "cat "]}, "images.options.classes: 'cat ' begins or ends with a space"),
+        ({"classes": ["cat", "split"]}, "images.options: 'split' is more than one of image_column, split, classes and"),
+        ({"ignore": ["image"]}, "images.options: 'image' is more than one of image_column, split, classes and ignore"),
+        ({"upright": "no"}, "images.options.upright: 'no' is not allowed; must be a valid boolean"),
     ],
 )
 def test_wrong_options(tmp_path: Path, options: dict[str, object], line: str) -> None:
@@ -143,6 +153,9 @@ def test_all_faults_together_with_their_rows(tmp_path: Path) -> None:
         "images/../images/b.png,train,1,0\n"
     )
     assert faults(brought(root, labels)) == [
+        "row 10: the cell 'image' is blank; it must name an image",
+        "row 11: 3 cells, the header has 4",
+        "row 12: 5 cells, the header has 4",
         "row 2: class 'Käse': 'yes' is not 1, 0, -1 or blank",
         "row 4: split 'dev' is not train, val or test",
         "row 4: class 'cat': '2' is not 1, 0, -1 or blank",
@@ -151,9 +164,6 @@ def test_all_faults_together_with_their_rows(tmp_path: Path) -> None:
         "row 7: image '../outside.png' lies outside of FOLDER; put it into the folder",
         "row 8: image 'images/z.png' is missing",
         "row 9: image 'images' is missing: it is a folder",
-        "row 10: image '' is missing: it is a folder",
-        "row 11: 3 cells, the header has 4",
-        "row 12: 5 cells, the header has 4",
         "row 13: image 'images/../images/b.png' stands in row 4 too, with other labels; remove one of them",
     ]
 
@@ -209,10 +219,8 @@ def test_a_folder_is_listed_once_however_many_are_missing(tmp_path: Path, monkey
 @pytest.mark.parametrize(
     ("labels", "reason"),
     [
-        ("", "the first row must name the columns image, ..., not ''"),
         ("image,split,cat\n", "no images; a data set needs some"),
-        ("image,split\nimages/a.png,train\n", "there must be a column for each class beside image, split"),
-        ("file,cat\nimages/a.png,1\n", "the first row must name the columns image, ..., not 'file,cat'"),
+        ("image,split\nimages/a.png,train\n", "there must be a column for each class beside 'image, split'"),
     ],
 )
 def test_other_columns(tmp_path: Path, labels: str, reason: str) -> None:
@@ -222,15 +230,98 @@ def test_other_columns(tmp_path: Path, labels: str, reason: str) -> None:
 def test_no_file_and_another_encoding(tmp_path: Path) -> None:
     assert fault(tmp_path) == "FOLDER/labels.csv is missing; it has the columns image, ..."
     message = fault(brought(tmp_path, "image,split,Käse\nimages/a.png,train,1\n".encode("cp1252")))
-    assert message.startswith("FOLDER/labels.csv is no CSV file in UTF-8: ")
+    assert message.startswith("FOLDER/labels.csv, row 1: the byte 0xe4 is no UTF-8; ")
 
 
 @pytest.mark.parametrize(
-    ("header", "name"), [("cat,cat", "cat"), ("cat,split", "split"), ("cat,image", "image"), ("cat,", "")]
+    ("header", "message"),
+    [
+        ("cat,cat ", ": each column must have a name of its own, not 'cat'"),
+        ("cat,split", ": the first row has 'split' more than once; rename the others"),
+        ("cat,image", ": the first row has 'image' more than once; rename the others"),
+        ("cat,", ": faults: 1\nrow 1: column 4 has labels, but no name; name or remove it"),
+        ("cat,Unnamed: 3", ": faults: 1\nrow 1: column 4 has labels, but no name; name or remove it"),
+        ('cat,"two\nlines"', ": faults: 1\nrow 1: the class 'two\\nlines' has a control character or line break in"),
+        ("cat,c\u200bat", ": faults: 1\nrow 1: the classes 'cat' and 'c\\u200bat' look the same; rename one"),
+        (
+            "cat," + "x" * 99_999,
+            f": faults: 1\nrow 1: the class {'x' * 80!r}... (99,999 characters) has",
+        ),
+    ],
 )
-def test_a_column_without_a_name_of_its_own(tmp_path: Path, header: str, name: str) -> None:
-    message = fault(brought(tmp_path, f"image,split,{header}\nimages/a.png,train,1,0\n"))
-    assert message == f"FOLDER/labels.csv: each column must have a name of its own, not {name!r}"
+def test_names_of_columns(tmp_path: Path, header: str, message: str) -> None:
+    text = fault(brought(tmp_path, f"image,split,{header}\nimages/a.png,train,1,0\n"))
+    assert text.startswith(f"FOLDER/labels.csv{message}") and len(text) < 500
+
+
+def test_columns_without_a_name_that_hold_no_labels(tmp_path: Path) -> None:
+    rows = "".join(f"{i},images/{name}.png,1,,{i}\n" for i, name in enumerate("abcde"))
+    source = read(brought(tmp_path, f",image,cat,,Unnamed: 4\n{rows}"))
+    assert source.table.classes == ("cat",)
+    assert source.table.labels.tolist() == [[1]] * 5
+    path = tmp_path / "labels.csv"
+    assert source.notes == tuple(f"{path}: column {i} has no name, and is not read" for i in (1, 5))
+
+
+def test_split_in_another_case(tmp_path: Path) -> None:
+    message = fault(brought(tmp_path, "image,Split,cat\nimages/a.png,train,1\n"))
+    assert message == "FOLDER/labels.csv: rename the column 'Split', to 'split' if it says the split"
+
+
+CHEXPERT = (
+    "Path,Sex,Age,Frontal/Lateral,AP/PA,No Finding,Edema,Pneumonia\n"
+    "images/a.png,Female,68,Frontal,AP,1.0,,\n"
+    "images/b.png,Male,1,Lateral,,,-1.0,1.0\n"
+    "images/c.png,Male,70,Frontal,PA,,0.0,-1.0\n"
+)
+
+
+def test_chexpert_as_it_comes(tmp_path: Path) -> None:
+    root = brought(tmp_path, CHEXPERT)
+    assert fault(root).endswith("; columns of other names go into images.options, as image_column: Path")
+    options = {"image_column": "Path"}
+    ask = "there are -1 cells, so say what 0 and -1 mean: "
+    columns, meaning = faults(root, **options)
+    remedy = 'ignore: ["Sex", "Age", "Frontal/Lateral", "AP/PA"]'
+    assert columns == (
+        "row 1: most cells of 4 columns are no labels, as in 'Sex' 'Female' (row 2); write 1, 0, -1 or blank, or if "
+        f"they are no classes, set images.options.{remedy}"
+    )
+    assert meaning.startswith(f"row 3: class 'Edema': {ask}")
+    options |= {"zero": "absent", "minus_one": "unknown"}
+    (columns,) = faults(root, ignore=["Sex"], **options)
+    assert columns.endswith(remedy)
+    table = read(root, **yaml.safe_load(f"{{{remedy}}}"), **options).table
+    assert table.classes == ("No Finding", "Edema", "Pneumonia")
+    assert table.labels.tolist() == [[1, 0, 0], [0, 0, 1], [0, -1, 0]]
+    table = read(root, classes=["Pneumonia", "Edema"], **options).table
+    assert table.labels.tolist() == [[0, 0], [1, 0], [0, -1]]
+    assert fault(root, classes=["Edema", "Oedema"], **options).endswith("/labels.csv has no column 'Oedema'")
+    assert faults(root, classes=["Sex"], image_column="Path")[0] == (
+        "row 2: class 'Sex': 'Female' is not 1, 0, -1 or blank"
+    )
+
+
+def test_paths_from_cells(tmp_path: Path) -> None:
+    source = read(brought(tmp_path, "image,cat\nb,1\n a ,0\n"), image_path="images/{}.png")
+    assert source.table.images == ("images/a.png", "images/b.png")
+    assert source.table.labels.tolist() == [[-1], [1]]
+
+
+def test_decimal_commas(tmp_path: Path) -> None:
+    table = read(brought(tmp_path, "image;cat;dog;cow\nimages/a.png;1,0;0,0;-1,0\n"), zero="absent", minus_one="absent")
+    assert table.table.labels.tolist() == [[1, -1, -1]]
+
+
+def test_an_image_in_two_rows_and_cells_that_name_none(tmp_path: Path) -> None:
+    text = f"image,cat,dog\nimages/a.png,1,\nimages/a.png,,1\na\x1b[31m,1,1\n{'x' * 99_999},1,1\n"
+    lines = faults(brought(tmp_path, text))
+    wrong = "is no path: it is too long, or has control characters or a line break; is a quote open?"
+    assert lines == [
+        "row 3: image 'images/a.png' stands in row 2 too; an image has one row: merge them",
+        "row 4: image 'a\\x1b[31m' " + wrong,
+        f"row 5: image {'x' * 80!r}... (99,999 characters) {wrong}",
+    ]
 
 
 def test_readers_by_name(tmp_path: Path) -> None:

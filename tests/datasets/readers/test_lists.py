@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mlml.datasets import label_cells
 from mlml.datasets.readers import lists
 from tests.datasets.readers.shared import Reader
 from tests.shared import traced
@@ -64,17 +65,18 @@ def test_as_programs_save_it(tmp_path: Path, separator: str) -> None:
     assert table.labels.tolist() == [[1, 1], [1, -1]]
 
 
-@pytest.mark.parametrize("sign", ",;\t")
-def test_a_separator_that_separates_the_columns(tmp_path: Path, sign: str) -> None:
-    text = TABLE.replace(";", "|").replace(",", sign)
-    assert fault(brought(tmp_path, text), separator=sign) == (
-        f"FOLDER/labels.csv: {sign!r} separates its columns, so images.options.separator must be another sign; "
-        "save the table with another one"
-    )
-    assert read(tmp_path, separator="|").table.classes == ("cat", "dog")
+@pytest.mark.parametrize("sign", ",;")
+def test_a_separator_that_separates_the_columns_too(tmp_path: Path, sign: str) -> None:
+    text = f'image,labels\na.jpg,"cat{sign}dog"\nb.jpg,cat\n'
+    if sign == ";":
+        text = text.replace(",", sign)
+    table = read(brought(tmp_path, text), separator=sign).table
+    assert table.labels.tolist() == [[1, 1], [1, -1]]
+    assert faults(brought(tmp_path, text.replace('"', "")), separator=sign) == ["row 2: 3 cells, the header has 2"]
 
 
-NAMES = st.text("abcé -_.'\"[]", min_size=1, max_size=4).map(str.strip).filter(bool)
+# Names that look like lists or have quotes around them are in test_name_lists.py.
+NAMES = st.text("abcé.[]", min_size=1, max_size=4).filter(lambda name: name[0] != "[")
 
 
 @settings(max_examples=50)
@@ -105,9 +107,151 @@ def test_each_label_is_where_it_belongs(
     assert table.labels.tolist() == [[row.get(name, value) for name in names] for row in rows]
 
 
-def test_columns_that_are_not_read_are_named(tmp_path: Path, capsys: Any) -> None:
-    read(brought(tmp_path, "image,labels,Split,note\na.jpg,cat,val,x\nb.jpg,cat,val,x\n"))
-    assert capsys.readouterr().err == f"{tmp_path}/labels.csv: not read: Split, note\n"
+def notes(folder: Path, **options: Any) -> list[str]:
+    return [note.removeprefix(f"{folder / 'labels.csv'}: ") for note in read(folder, **options).notes]
+
+
+def test_columns_that_are_not_read_are_named(tmp_path: Path) -> None:
+    brought(tmp_path, ',image,labels,"a\x1b",note,\n0,a.jpg,cat;dog,val,x,\n1,b.jpg,cat,val,x,\n')
+    assert notes(tmp_path) == ["columns that are not read: 'a\\x1b', 'note'"]
+    brought(tmp_path, "image,labels,,\na.jpg,cat,dog,\nb.jpg,cat,,\n")
+    assert faults(tmp_path) == ["row 2: 'dog' stands in column 3, which has no name; name it, or remove what is in it"]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ('"{""choices"":[""cat"",""dog""]}"', "cat", '"[""dog""]"'),  # Label Studio
+        ("\"['cat', 'dog']\"", "['cat']", "['dog']"),  # pandas
+        ('"[""cat"",""dog""]"', '"[""cat""]"', '"[""dog""]"'),
+    ],
+)
+def test_lists_as_programs_write_them(tmp_path: Path, cells: tuple[str, ...]) -> None:
+    text = "image,labels\n" + "".join(f"{name}.jpg,{cell}\n" for name, cell in zip("abc", cells, strict=True))
+    table = read(brought(tmp_path, text)).table
+    assert table.classes == ("cat", "dog")
+    assert table.labels.tolist() == [[1, 1], [1, -1], [-1, 1]]
+
+
+def test_what_looks_like_a_list_is_no_class(tmp_path: Path) -> None:
+    text = 'image,labels\na.jpg,cat|dog\nb.jpg,cat;dog\nc.jpg,"cat,cow"\nd.jpg,"[cat, dog]"\ne.jpg,\'cat\'\n'
+    lines = faults(brought(tmp_path, text))
+    assert [line[:28] for line in lines] == [
+        "row 2: 'cat|dog' looks like ",
+        "row 4: 'cat,cow' looks like ",
+        "row 5: '[cat, dog]' is no li",
+        "row 6: \"'cat'\" has quotes ar",
+    ]
+    names = ["cat|dog", "cat", "dog", "cat,cow", "[cat, dog]", "'cat'"]
+    assert read(tmp_path, classes=names).table.classes == tuple(names)
+    brought(tmp_path, "image,labels\na.jpg,cat dog\nb.jpg,cow bird\n")
+    assert notes(tmp_path) == ["no image lists more than one class; images.options.separator is ';'"]
+
+
+def test_names_that_mislead(tmp_path: Path) -> None:
+    text = 'image,labels\na.jpg,cat;Cat\nb.jpg,c\u200bat\nc.jpg,a\x1b[31m\nd.jpg,"dog\ncow"\ne.jpg,NaN\n'
+    lines = faults(brought(tmp_path, text))
+    assert all(line.isprintable() for line in lines)
+    assert [line[:24] for line in lines] == [
+        "row 3: 'cat' and 'c\\u200",
+        "row 4: the class 'a\\x1b[",
+        "row 5: the class 'dog\\nc",
+        "row 6: 'NaN' is a word f",
+    ]
+
+
+CHEST_XRAY14 = (
+    "Image Index,Finding Labels,Follow-up #,OriginalImage[Width,Height],\n"
+    "a.jpg,Cardiomegaly|Emphysema,0,2682,2749,\n"
+    "b.jpg,No Finding,1,2682,2749,\n"
+    "c.jpg,Emphysema,2,2682,2749,\n"
+)
+
+
+@pytest.mark.parametrize(("unlisted", "value"), [("absent", -1), ("unknown", 0)])
+def test_chest_xray14_as_it_comes(tmp_path: Path, unlisted: str, value: int) -> None:
+    folder = brought(tmp_path, CHEST_XRAY14)
+    assert fault(folder).endswith("go into images.options, as image_column: Image Index, column: ...")
+    options = {"image_column": "Image Index", "column": "Finding Labels", "unlisted": unlisted}
+    (line,) = faults(folder, **options)
+    assert "'Cardiomegaly|Emphysema' looks like several classes; set images.options.separator: '|'" in line
+    options["separator"] = "|"
+    assert notes(folder, **options)[0].endswith("set images.options.none: No Finding")
+    options["none"] = "No Finding"
+    assert notes(folder, **options) == [
+        "columns that are not read: 'Follow-up #', 'OriginalImage[Width', 'Height]'",
+    ]
+    table = read(folder, **options).table
+    assert table.classes == ("Cardiomegaly", "Emphysema")
+    assert table.labels.tolist() == [[1, 1], [-1, -1], [value, 1]]
+    assert notes(folder, **{**options, "none": "None"})[-2] == "no image lists 'None' (images.options.none)"
+
+
+def test_none_stands_alone(tmp_path: Path) -> None:
+    text = "image,labels,not\na.jpg,none;cat,\nb.jpg,cat,none\nc.jpg,none,dog\nd.jpg,none,\nd.jpg,cat,\ne.jpg,cat,\n"
+    alone = "'none' says that no class is present: it must stand alone, as present"
+    assert faults(brought(tmp_path, text), none="none", absent_column="not", rows="label") == [
+        "row 6: 'cat' is present in row 6, but no class is in row 5",
+        f"row 2: {alone}",
+        f"row 3: {alone}",
+    ]
+
+
+OPEN_IMAGES = (
+    "ImageID,Source,LabelName,Confidence\n"
+    "a,verification,/m/cat,1\n"
+    "a,verification,/m/dog,0\n"
+    "b,verification,/m/cat,0\n"
+    "b,verification,/m/dog,\n"
+    "a,verification,/m/cow,1\n"
+    "b,verification,/m/cat,0\n"
+)
+OPEN_IMAGES_OPTIONS = {
+    "image_column": "ImageID",
+    "image_path": "{}.jpg",
+    "column": "LabelName",
+    "rows": "label",
+    "value_column": "Confidence",
+    "unlisted": "unknown",
+}
+
+
+def test_a_row_for_each_label(tmp_path: Path) -> None:
+    source = read(brought(tmp_path, OPEN_IMAGES), **OPEN_IMAGES_OPTIONS)
+    assert source.table.images == ("a.jpg", "b.jpg")
+    assert source.table.classes == ("/m/cat", "/m/cow", "/m/dog")
+    assert source.table.labels.tolist() == [[1, 1, -1], [-1, 0, 0]]
+    assert source.places and source.places[1].endswith("labels.csv, row 4: b.jpg")
+    table = read(tmp_path, **{**OPEN_IMAGES_OPTIONS, "unlisted": "absent"}).table
+    assert table.labels.tolist() == [[1, 1, -1], [-1, -1, 0]]
+    forgotten = {key: value for key, value in OPEN_IMAGES_OPTIONS.items() if key != "value_column"}
+    (line,) = faults(tmp_path, **forgotten)
+    assert line == (
+        "row 3: the column 'Confidence' has '0' here, and is not read; set images.options.value_column: Confidence, or "
+        "rename the column if it says something else"
+    )
+
+
+def test_rows_of_labels_that_do_not_fit(tmp_path: Path) -> None:
+    text = (
+        "image,split,labels,value\n"
+        "a.jpg,train,cat,1\n"
+        "b.jpg,train,cat,-1\n"
+        "a.jpg,train,cat,0\n"
+        "a.jpg,val,dog,1\n"
+        "b.jpg,train,dog,0.7\n"
+        "b.jpg,train,dog,-1\n"
+        "b.jpg,train,dog,yes\n"
+    )
+    options = {"rows": "label", "value_column": "value"}
+    lines = faults(brought(tmp_path, text), **options)
+    assert lines == [
+        "row 4: 'cat' is present in row 2, but absent in row 4",
+        "row 6: the value '0.7' is not 1, 0, -1 or blank",
+        "row 8: the value 'yes' is not 1, 0, -1 or blank",
+        f"row 3: {label_cells.ASK}",
+        "row 5: image 'a.jpg' is in two splits, train (row 2) and validation; a photograph belongs in one",
+    ]
 
 
 def test_all_faults_together(tmp_path: Path) -> None:
@@ -123,13 +267,14 @@ def test_all_faults_together(tmp_path: Path) -> None:
     options = {"absent_column": "not", "classes": ["cat", "dog"]}
     assert faults(brought(tmp_path, text), **options) == [
         "row 5: 3 cells, the header has 4",
+        "row 7: image 'a.jpg' stands in row 2 too; merge the rows, or set images.options.rows: label if a row is one "
+        "label of an image",
         "row 3: split 'trian' is not train, val or test",
         "row 3: 'cow' is not in images.options.classes",
         "row 3: 'pig' is not in images.options.classes",
         "row 4: 'cat' is in both lists, present and absent",
         "row 4: 'dog' is in both lists, present and absent",
         "row 6: image 'x.jpg' is missing",
-        "row 7: image 'a.jpg' stands in row 2 too, with the same labels; remove one of them",
     ]
 
 
@@ -145,9 +290,26 @@ def test_all_faults_together(tmp_path: Path) -> None:
         (TABLE, {"separator": ""}, "images.options.separator: '' is not allowed; "),
         (TABLE, {"classes": []}, "images.options.classes: [] is not allowed; "),
         (TABLE, {"classes": ["cat", 1]}, "images.options.classes.1: 1 is not allowed; must be a valid string"),
-        (TABLE, {"classes": ["cat", "dog", "cat"]}, "class 'cat' occurs more than once"),
+        (TABLE, {"classes": ["cat", "dog", "cat"]}, "images.options.classes: 'cat' is there twice"),
+        (TABLE, {"classes": ["cat "]}, "images.options.classes: 'cat ' begins or ends with a space"),
+        (TABLE, {"rows": "labels"}, "images.options.rows: 'labels' is not allowed; must be 'image' or 'label'"),
+        (TABLE, {"none": ""}, "images.options.none: '' is not allowed; "),
+        (TABLE, {"none": "cat", "classes": ["cat"]}, "images.options.none: 'cat' is among images.options.classes"),
+        (TABLE, {"zero": "absent"}, "images.options: zero and minus_one are of use with value_column only"),
+        (TABLE, {"absent_column": "a", "value_column": "b"}, "images.options: absent_column and value_column exclude"),
+        (
+            TABLE,
+            {"value_column": "value"},
+            "FOLDER/labels.csv: the first row must name the columns image, labels, value",
+        ),
+        (TABLE.replace("split", "SPLIT"), {}, "FOLDER/labels.csv: rename the column 'SPLIT', to 'split' if it"),
+        (
+            TABLE.replace("e,split,", "e,split,split,"),
+            {},
+            "FOLDER/labels.csv: the first row has 'split' more than once",
+        ),
         *(
-            (TABLE, options, "images.options.column and absent_column must be two columns beside image and split")
+            (TABLE, options, "images.options: image_column, column")
             for options in (
                 {"column": "split"},
                 {"absent_column": "image"},
