@@ -34,7 +34,7 @@ class _Stage:
         try:
             with Repo() as repo:
                 stage = repo.stage.load_one(name=name)
-                self.inputs = {str(dependency): dependency.get_hash().value for dependency in stage.deps}
+                self.inputs = {str(each): each.get_hash().value if each.exists else None for each in stage.deps}
                 self.outputs = {str(out): out.get_hash().value for out in stage.outs if out.exists and out.use_cache}
                 self.parameters: dict[str, Any] = {}
                 for dependency in stage.params:

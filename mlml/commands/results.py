@@ -7,7 +7,8 @@ import pandas as pd
 
 from mlml.commands.markdown import pipe_table
 
-AXES = ["dataset", "setting", "method"]
+DATA = "data"
+AXES = ["dataset", DATA, "setting", "method"]
 SCORES = ["mAP", "std", "lowest", "highest"]
 _UNFINISHED = ("Running", "Queued", "Failed")
 # Columns of `dvc exp show` that do not say what was run; those with a slash are the hashes of files.
@@ -31,6 +32,9 @@ def read(source: Path | TextIO) -> pd.DataFrame:
 def finished(experiments: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """The runs that have a result, each once, and the names of the parameters, with their sections.
 
+    Runs on several states of one data set, as before and after a label was corrected, have a column `DATA`, so that
+    they are not taken for repetitions: the first digits of the hash of the data set's folder.
+
     Args:
         experiments: see `read`. A run that is listed under several names counts once. DVC writes "!" for the metrics
             of a run whose file is missing, and those of the commit it started from for a run that has not ended.
@@ -38,7 +42,7 @@ def finished(experiments: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     Raises:
         ValueError: a column is missing, or there is no finished experiment.
     """
-    missing = [column for column in (*AXES, "seed", "mAP") if column not in experiments]
+    missing = [column for column in (*AXES, "seed", "mAP") if column not in (DATA, *experiments)]
     if missing:
         raise ValueError(f"no column {missing[0]!r}: this is not the output of `dvc exp show --csv`")
     if "State" in experiments:
@@ -46,7 +50,13 @@ def finished(experiments: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     columns = [str(column) for column in experiments]
     identity = [column for column in columns if column not in _NOT_PARAMETERS and "/" not in column]
     scores = pd.to_numeric(experiments["mAP"], errors="coerce")
-    done = experiments.assign(mAP=scores).dropna(subset=["mAP"]).drop_duplicates(identity).copy()
+    done = experiments.assign(mAP=scores).dropna(subset=["mAP"])
+    data = pd.Series(
+        [str(row.get(f"datasets/{row['dataset']}", ""))[:7] for row in done.to_dict("records")], done.index
+    )
+    if (data.groupby(done["dataset"]).nunique() > 1).any():
+        done, identity = done.assign(**{DATA: data}), [*identity, DATA]
+    done = done.drop_duplicates(identity).copy()
     if done.empty:
         raise ValueError("no experiment has a test mAP yet; `dvc exp run` makes one")
     # A parameter's name has a section; an axis and a metric have none.
@@ -91,7 +101,8 @@ def summarise(experiments: pd.DataFrame) -> pd.DataFrame:
         ValueError: as `finished`, or two runs with the same parameters have different results.
     """
     done, parameters = finished(experiments)
-    keys = [*AXES, *varied(done, parameters, [*AXES, "seed"])]
+    axes = [axis for axis in AXES if axis in done]
+    keys = [*axes, *varied(done, parameters, [*axes, "seed"])]
     check_once(done, [*keys, "seed"])
     scores = done.groupby(keys, dropna=False)["mAP"]
     table: pd.DataFrame = scores.agg(seeds="count", mAP="mean", std="std", lowest="min", highest="max").reset_index()

@@ -36,7 +36,7 @@ def select(experiments: pd.DataFrame, over_settings: bool = False) -> pd.DataFra
         raise ValueError("no column 'validation_mAP': this is not the output of `dvc exp show --csv`")
     done = done.assign(validation_mAP=pd.to_numeric(done["validation_mAP"], errors="coerce"))
     chosen = [name for name in parameters if not name.startswith(_NO_CANDIDATES)]
-    axes = [axis for axis in AXES if not (over_settings and axis == "setting")]
+    axes = [axis for axis in AXES if axis in done and not (over_settings and axis == "setting")]
     chosen = varied(done, chosen, axes)
     repetitions = [name for name in ("seed", "corrupt.seed", "setting") if name in done and name not in axes]
     check_once(done, [*axes, *chosen, *repetitions])

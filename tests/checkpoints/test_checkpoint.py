@@ -19,7 +19,7 @@ from mlml.checkpoints.checkpoint import Checkpoint, others
 def checkpoint(tmp_path: Path) -> Iterator[Checkpoint]:
     made = Checkpoint(tmp_path / "kept", "key")
     yield made
-    made.remove()
+    made.complete("")  # waits for the writer
 
 
 def state(epoch: int) -> dict[str, Any]:
@@ -42,8 +42,19 @@ def test_what_is_loaded_was_saved(checkpoint: Checkpoint) -> None:
     assert loaded == {"epoch": 2, "lists": [[1, 2.5], [None, "text"]]}
     assert checkpoint.kept() == "what was trained up to epoch 2 is kept; run the same command to resume"
     assert os.listdir(checkpoint.path.parent) == ["key.checkpoint"]
-    checkpoint.remove()
-    assert os.listdir(checkpoint.path.parent) == []
+
+
+def test_a_complete_run_stays_until_its_result_is_safe(checkpoint: Checkpoint) -> None:
+    """Whoever started the run may be killed before it has taken the result over."""
+    folder, said = checkpoint.path.parent, []
+    saved(checkpoint, 2)
+    checkpoint.complete("the hash of its result")
+    for safe in (False, True):
+        later = Checkpoint(folder, "later")
+        with later.held(lambda result, safe=safe: said.append(result) or safe):
+            assert Checkpoint(folder, "key").load() is None if safe else Checkpoint(folder, "key").load()["epoch"] == 2
+    assert said == ["the hash of its result"] * 2
+    assert os.listdir(folder) == []
 
 
 def test_what_changes_after_the_call_is_not_saved(checkpoint: Checkpoint) -> None:
@@ -200,7 +211,9 @@ def test_two_processes_do_not_train_the_same_run(checkpoint: Checkpoint) -> None
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stdout.readline() == b"held\n"
-        with pytest.raises(OSError, match=r"key\.lock: another process is training this run; wait for it or stop it$"):
+        with pytest.raises(
+            OSError, match=r"key\.lock: another process is training this run; wait until it has ended and"
+        ):
             end(checkpoint, 1, KeyboardInterrupt())
         with Checkpoint(checkpoint.path.parent, "other").held():
             pass  # another run may

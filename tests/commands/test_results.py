@@ -54,6 +54,21 @@ def test_runs_that_differ_in_a_parameter_are_kept_apart() -> None:
     assert an["train.lr"].isna().tolist() == [True, False]
 
 
+def test_runs_on_other_data_are_other_rows() -> None:
+    """DVC lists the hash of each data set's folder; here a label of one was corrected between two runs."""
+    hashes = {"datasets/digits": "d751713988987e93.dir", "datasets/banana": "0123456789abcdef.dir"}
+    before = ROWS.assign(**hashes)
+    after = before.iloc[[0]].assign(**{"datasets/digits": "99999999999.dir", "mAP": 55.0})
+    table = summarise(pd.concat([before, after], ignore_index=True))
+    assert table[["dataset", "data", "method", "seeds", "mAP"]].to_numpy().tolist() == [
+        ["banana", "0123456", "an", 1, 50.0],
+        ["digits", "d751713", "bce", 1, 70.0],
+        ["digits", "d751713", "an", 2, 61.0],
+        ["digits", "9999999", "an", 1, 55.0],
+    ]
+    assert "data" not in summarise(before)  # nothing to tell apart
+
+
 def test_two_results_of_one_run_are_refused() -> None:
     other = ROWS.iloc[[0]].assign(mAP=55.0)
     with pytest.raises(ValueError, match=r"two runs of dataset digits, .* seed 0 have mAP 60\.0 and 55\.0"):
