@@ -40,7 +40,8 @@ def check(folder: Path, archives: Path, pictures: bool = True) -> list[str]:
     sizes = f"{len(source.table.images):,} images, {len(source.table.classes):,} classes"
     lines, rare = [sizes, *report.summary(source.table)], report.classes(source.table)
     lines += ["", f"training labels of the {min(SHOWN, len(rare))} rarest classes", *rare[:SHOWN]]
-    remarks = report.remarks(source.table) + (_pictures(source, layout.image_size) if pictures else [])
+    remarks = [*source.notes, *report.remarks(source.table)]
+    remarks += _pictures(source, layout.image_size) if pictures else []
     return [*lines, "", *([f"note: {remark}" for remark in remarks] or ["nothing to note"])]
 
 

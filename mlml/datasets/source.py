@@ -15,9 +15,11 @@ class Source(NamedTuple):
             if the file cannot be read.
         upright: whether to apply the EXIF orientation (see `mlml.images.decoding.decode`).
         places: where each image is listed, for messages ("labels.csv, row 7: images/a.jpg"); None: `table.images`.
+        notes: lines for the user on what is allowed but seldom intended, such as files that are not read.
     """
 
     table: Table
     read: Callable[[int], bytes]
     upright: bool = False
     places: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = ()

@@ -39,6 +39,7 @@ class RawTable(NamedTuple):
         places: n places in the file, "row 7".
         faults: (place, message) of the faults that the reader noticed; their rows may be left out.
         root: the folder that the paths of images start from.
+        notes: remarks of the reader for `Source.notes`.
     """
 
     file: Path
@@ -49,6 +50,7 @@ class RawTable(NamedTuple):
     places: Sequence[str]
     faults: Sequence[tuple[str, str]]
     root: Path
+    notes: tuple[str, ...] = ()
 
 
 def below(folder: Path, name: str, option: str) -> Path:
@@ -88,7 +90,7 @@ def source(raw: RawTable, upright: bool) -> Source:
     in_order = bool((np.diff(rows) == 1).all())  # a large table is not copied
     table = Table(raw.classes, images, tuple(chosen), raw.labels if in_order else raw.labels[rows])
     places = tuple(f"{raw.file}, {raw.places[i]}: {raw.images[i]}" for i in rows)
-    return Source(table, lambda row: (raw.root / images[row]).read_bytes(), upright, places)
+    return Source(table, lambda row: (raw.root / images[row]).read_bytes(), upright, places, raw.notes)
 
 
 def _parse_splits(raw: RawTable) -> tuple[list[str] | None, list[tuple[str, str]]]:
