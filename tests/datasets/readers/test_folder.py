@@ -154,7 +154,8 @@ def test_all_faults_together_with_their_rows(tmp_path: Path) -> None:
         "row 10: image '' is missing: it is a folder",
         "row 11: 3 cells, the header has 4",
         "row 12: 5 cells, the header has 4",
-        "row 13: image 'images/../images/b.png' stands in row 4 too, with other labels; remove one of them",
+        "row 13: image 'images/../images/b.png' stands in row 4 too, as 'images/b.png', with other labels; "
+        "merge the two",
     ]
 
 
@@ -175,7 +176,8 @@ def test_links(tmp_path: Path) -> None:
     assert faults(root) == [
         f"row 2: image 'images/out.png' is a link that leads out of FOLDER, to {outside}; copy the file",
         "row 3: image 'images/circle.png' is missing: it is a link that leads nowhere",
-        "row 5: image 'images/same.png' stands in row 4 too, with the same labels; remove one of them",
+        "row 5: image 'images/same.png' stands in row 4 too, as 'images/a.png', with the same labels; "
+        "remove one of them",
     ]
     cached = tmp_path / "cache/files/md5/ab/cdef"
     cached.parent.mkdir(parents=True)
@@ -188,12 +190,11 @@ def test_links(tmp_path: Path) -> None:
 
 
 def test_hints_for_names_that_are_nearly_right(tmp_path: Path) -> None:
-    root = brought(tmp_path, table_of("images/A.PNG", "images\\b.png", "images/a\u0308.png", "x" * 300), "a b \u00e4")
+    root = brought(tmp_path, table_of("images/A.PNG", "images/b.gif", "x" * 300), "a b")
     assert faults(root) == [
         "row 2: image 'images/A.PNG' is missing; there is 'a.png', which differs in upper and lower case",
-        "row 3: image 'images\\\\b.png' is missing; write its path with / instead of \\",
-        "row 4: image 'images/a\u0308.png' is missing; there is '\u00e4.png', which differs in Unicode form",
-        f"row 5: image '{'x' * 300}' is missing",
+        "row 3: image 'images/b.gif' is missing; there is 'b.png'",
+        f"row 4: image '{'x' * 300}' is missing",
     ]
 
 
