@@ -27,6 +27,7 @@ class Image(msgspec.Struct, gc=False):
     attributes: Any = None
     tags: Any = None
     labels: Any = None
+    split: Any = None
 
     @property
     def file(self) -> str | None:
@@ -91,6 +92,7 @@ def not_read(file: File) -> list[str]:
         ("images", "attributes", "have attributes, which are not read"),
         ("images", "tags", "have tags, which are not read"),
         ("images", "labels", "have labels, which are not read"),
+        ("images", "split", "have a split, which is not read: annotations takes a file for each split"),
     ):
         values = list(map(attrgetter(key), getattr(file, part)))
         count = len(values) - values.count(None) if key == "score" else sum(map(bool, values))

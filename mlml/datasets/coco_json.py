@@ -63,7 +63,7 @@ def parse_file(path: Path) -> Instances:
     Raises:
         ValueError: the file is missing or empty, or as `parse`.
     """
-    needed = "a file of annotations in COCO's form"
+    needed = "a file of annotations in COCO's form, or say which in images.options.annotations"
     check_file(path, needed)
     if not path.stat().st_size:
         raise ValueError(f"{path} is empty; it must be {needed}")

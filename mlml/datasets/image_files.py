@@ -21,6 +21,10 @@ SUFFIXES = frozenset((
 _ANY = "/"  # in a key of names: any suffix of an image
 
 
+class SeveralFiles(ValueError):
+    """More than one file fits a name."""
+
+
 class ImageFiles:
     """The files below a folder, found by name. Each folder is listed at most once; hidden names count only literally.
 
@@ -46,7 +50,7 @@ class ImageFiles:
           ``https://host/a.jpg``.
 
         Raises:
-            ValueError: no such file, or several; the message continues the sentence "image 'a.jpg' ...".
+            ValueError: no such file, or several (`SeveralFiles`); the message goes on after "image 'a.jpg'".
         """
         literal = name.replace("\0", "\ufffd")  # a NUL in a path raises another error
         if self.has(literal):
@@ -56,7 +60,7 @@ class ImageFiles:
         parts = _parts(literal)
         matches = self._search(parts)
         if len(matches) > 1:
-            raise ValueError(f"could be {matches[0]!r} or {matches[1]!r}; write the name in full")
+            raise SeveralFiles(f"could be {matches[0]!r} or {matches[1]!r}; write the name in full")
         if matches and not there:
             return _in_utf8(matches[0])
         if "://" in name:

@@ -185,10 +185,10 @@ def _notes(raw: RawTable, paths: list[str], repeated: dict[int, int], unnamed: l
         notes.append(f"{len(repeated):,} images are listed again, as {both}: their labels are combined")
     renamed = [(image, path) for image, path in zip(raw.images, paths, strict=True) if image != path]
     if renamed:
-        image, path = renamed[0]
-        notes.append(f"{len(renamed):,} images have nearly the name in {raw.file}, as {path!r} for {image!r}")
+        pair = f"{renamed[0][0]!r} for {renamed[0][1]!r}"
+        notes.append(f"{len(renamed):,} images are not listed under the names of their files, as {pair}")
     if unnamed:
-        notes.append(f"{len(unnamed):,} pictures in {raw.root} are not named in {raw.file}, as {unnamed[0]!r}")
+        notes.append(f"{len(unnamed):,} pictures in {raw.root} are not in the labels, as {unnamed[0]!r}")
     return notes
 
 

@@ -86,6 +86,7 @@ def test_a_file_and_a_memory_map_and_a_byte_order_mark(tmp_path: Path) -> None:
 def test_a_missing_or_empty_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
+    needed = "a file of annotations in COCO's form, or say which in images.options.annotations"
     kinds = {"no.json": "missing", "empty.json": "empty", "folder": "a folder", "pipe": "a named pipe"}
     for name, how in kinds.items():
         path = tmp_path / name
@@ -94,7 +95,7 @@ def test_a_missing_or_empty_file(tmp_path: Path) -> None:
             path.write_bytes(content)
         with pytest.raises(ValueError) as error:
             parse_file(path)
-        assert str(error.value) == f"{path} is {how}; it must be a file of annotations in COCO's form"
+        assert str(error.value) == f"{path} is {how}; it must be {needed}"
 
 
 @pytest.mark.parametrize(
@@ -260,10 +261,11 @@ def test_what_may_bear_labels_and_is_not_read_is_named() -> None:
     ]
     for one, mark in zip(content["annotations"], marks, strict=False):
         one.update(mark)
-    content["images"][2]["tags"] = ["night"]
+    content["images"][2].update(tags=["night"], split="train")
     assert parse(json.dumps(content).encode(), "a.json").notes == [
         "1 annotations are marked ignore: their classes count as present",
         "2 annotations have a score: their classes count as present, whatever it is",
         "1 annotations have attributes, which are not read",
         "1 images have tags, which are not read",
+        "1 images have a split, which is not read: annotations takes a file for each split",
     ]

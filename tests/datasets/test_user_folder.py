@@ -81,6 +81,6 @@ def test_remarks(tmp_path: Path) -> None:
     assert read.places is not None and read.places[0] == "labels.csv, row 2: 'a\\n.jpg'"
     assert read.notes == (
         "of the reader",
-        "2 images have nearly the name in labels.csv, as 'b.jpg' for 'b'",
-        f"1 pictures in {tmp_path} are not named in labels.csv, as 'more.jpg'",
+        "2 images are not listed under the names of their files, as 'b' for 'b.jpg'",
+        f"1 pictures in {tmp_path} are not in the labels, as 'more.jpg'",
     )

@@ -7,13 +7,13 @@ unknown, so an option must.
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from mlml import labels as lb
-from mlml.datasets.image_files import ImageFiles, comparable
+from mlml.datasets.image_files import ImageFiles, SeveralFiles, comparable
 from mlml.datasets.regular_files import check_file
 from mlml.datasets.source import Source
 from mlml.datasets.split_paths import SplitPaths, by_split, image_folders
@@ -52,7 +52,8 @@ def read(
         unlisted: state of a class without an object in an image.
         annotations: the folder of the XML files, or one for each split.
         images: the folder of the images, or one for each of `annotations`; None: ``JPEGImages``, or without such a
-            folder those of the XML files. An XML file's image is the one it names, or else the one with its stem.
+            folder those of the XML files. An XML file's image is the one it names, or else the one with its stem;
+            if both are there, that is a fault, for the files may have been renamed.
         splits: the folder with train.txt, val.txt and test.txt, the names of XML files without .xml; optional.
         difficult: state of a class whose objects are all marked difficult; absent in the protocol of Pascal VOC.
         classes: the names of all classes; None: all names that occur, sorted.
@@ -64,7 +65,7 @@ def read(
     where = by_split(folder, annotations, "annotations")
     for path in where.values():
         if not path.is_dir():
-            raise ValueError(f"{path} is missing; it must be a folder")
+            raise ValueError(f"{path} is missing; it is the folder of the XML files (images.options.annotations)")
     root, start = image_folders(folder, where, images, "JPEGImages")
     files, notes = _xml_files(where)
     lists = below(folder, splits, "splits")
@@ -79,10 +80,12 @@ def read(
         raise ValueError(f"{', '.join(map(str, where.values()))}: no XML file has an object")
     good = [(file, one) for file, one in zip(files, parsed, strict=True) if one.filename]
     pictures = ImageFiles(root)
+    images_of = [_image(pictures, start[file.key], one.filename, file.path.stem) for file, one in good]
+    faults += [(file.place, fault) for (file, _), (_, fault) in zip(good, images_of, strict=True) if fault]
     raw = RawTable(
         file=where.get("", folder),
         classes=all_classes,
-        images=[_image(pictures, start[file.key], one.filename, file.path.stem) for file, one in good],
+        images=[name for name, _ in images_of],
         split=[file.key or words.get(_stem(file), "train") for file, _ in good] if words or "" not in where else None,
         labels=_matrix([one.objects for _, one in good], all_classes, STATES[unlisted], STATES[difficult]),
         places=[file.place for file, _ in good],
@@ -138,14 +141,20 @@ def _read_splits(folder: Path, files: Sequence[_File]) -> tuple[dict[str, str], 
     return words, faults
 
 
-def _image(pictures: ImageFiles, start: str, filename: str, stem: str) -> str:
-    """The image that an XML file names, or else the one with its stem."""
-    if not os.path.isabs(filename) and pictures.has(start + filename):
-        return start + filename
+def _image(pictures: ImageFiles, start: str, filename: str, stem: str) -> tuple[str, str]:
+    """The image that an XML file names, or else the one with its stem; and a fault, if both are there."""
+    named = start + filename
     try:
-        return pictures.find(start + stem)
+        own = pictures.find(start + stem)
+    except SeveralFiles:
+        return named if pictures.has(named) else start + stem, ""
     except ValueError:
-        return start + filename
+        return named, ""
+    if os.path.isabs(filename) or not pictures.has(named):
+        return own, ""
+    if named == own or comparable(PurePath(filename).stem) == comparable(stem):
+        return named, ""
+    return named, f"its <filename> is {filename!r}, but there is {own!r} too; correct it, or move that file away"
 
 
 def _matrix(objects: Sequence[dict[str, bool]], classes: tuple[str, ...], unlisted: int, difficult: int) -> lb.Labels:

@@ -127,10 +127,9 @@ def test_names_as_tools_write_them(tmp_path: Path, form: str) -> None:
     assert source.table.images == (form.format("a"), form.format("b"))
     assert source.table.labels.tolist() == [[-1, 1], [-1, -1]]
     assert [decode(source.read(row)).getpixel((0, 0)) for row in range(2)] == [(1,) * 3, (2,) * 3]
-    where = f"{tmp_path}/instances.json"
     assert source.notes == (
-        f"2 images have nearly the name in {where}, as 'a.png' for {form.format('a')!r}",
-        f"1 pictures in {tmp_path}/images are not named in {where}, as 'more.png'",
+        f"2 images are not listed under the names of their files, as {form.format('a')!r} for 'a.png'",
+        f"1 pictures in {tmp_path}/images are not in the labels, as 'more.png'",
     )
 
 
@@ -207,7 +206,8 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     assert fault(tmp_path) == fault(tmp_path, annotations="sub/a.json") == reason.format("images")
     assert fault(tmp_path, images="none") == reason.format("none")
     brought(tmp_path, {"instances.json": SMALL})
-    reason = "FOLDER/val.json is missing; it must be a file of annotations in COCO's form"
+    needed = "a file of annotations in COCO's form, or say which in images.options.annotations"
+    reason = f"FOLDER/val.json is missing; it must be {needed}"
     assert fault(tmp_path, annotations={"train": "instances.json", "val": "val.json"}) == reason
 
 

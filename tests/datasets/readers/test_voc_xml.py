@@ -121,20 +121,37 @@ def test_which_image(tmp_path: Path) -> None:
     folder = brought(tmp_path)
     for name in ("sub", "c.jpg.d"):
         (folder / "JPEGImages" / name).mkdir()
-    for name in ("sub/Bild 1.JPG", "b.BMP", "c.tif"):
+    for name in ("sub/Bild 1.JPG", "b.BMP", "c.tif", "d.png"):
         (folder / "JPEGImages" / name).write_bytes(name.encode())
-    for stem in "bc":
+    for stem in "abc":
         (folder / f"JPEGImages/{stem}.jpg").unlink()
-    write(folder, "a", xml("sub/Bild 1.JPG", FILES["a"]))  # the one that it names, though there is an a.jpg
+    write(folder, "a", xml("sub/Bild 1.JPG", FILES["a"]))  # the one that it names
     write(folder, "b", xml("IMG_7.jpg", FILES["b"]))  # the one of its own name
     write(folder, "c", xml("C:\\photos\\c.jpg", FILES["c"]))
-    write(folder, "d", xml(str(folder / "JPEGImages/d.jpg"), FILES["d"]))  # an absolute path means nothing elsewhere
     source = read(folder)
     assert source.table.images == ("b.BMP", "c.tif", "d.jpg", "sub/Bild 1.JPG")
     assert [source.read(row).decode() for row in range(4)] == ["b.BMP", "c.tif", "d", "sub/Bild 1.JPG"]
-    assert source.notes == (f"1 pictures in {folder}/JPEGImages are not named in {folder}/Annotations, as 'a.jpg'",)
-    (folder / "JPEGImages/b.webp").touch()
-    assert faults(folder) == ["b.xml: image 'IMG_7.jpg' is missing"]
+    assert source.notes == (f"1 pictures in {folder}/JPEGImages are not in the labels, as 'd.png'",)
+    (folder / "JPEGImages/d.png").unlink()
+    write(folder, "d", xml(str(folder / "JPEGImages/d.jpg"), FILES["d"]))  # an absolute path means nothing elsewhere
+    assert read(folder).table.images[2] == "d.jpg" and read(folder).notes == ()
+
+
+def test_an_image_that_is_not_sure(tmp_path: Path) -> None:
+    """XML files and pictures that were renamed still have the old names inside; all of them exist."""
+    folder = brought(tmp_path, train="a b c d")
+    write(folder, "a", xml("b.jpg", FILES["a"]))
+    write(folder, "b", xml("c.jpg", FILES["b"]))
+    write(folder, "c", xml("a.jpg", FILES["c"]))
+    write(folder, "d", xml("e.jpg", FILES["d"]))
+    (folder / "JPEGImages/d.webp").touch()
+    tail = "too; correct it, or move that file away"
+    assert faults(folder) == [
+        f"a.xml: its <filename> is 'b.jpg', but there is 'a.jpg' {tail}",
+        f"b.xml: its <filename> is 'c.jpg', but there is 'b.jpg' {tail}",
+        f"c.xml: its <filename> is 'a.jpg', but there is 'c.jpg' {tail}",
+        "d.xml: image 'd' could be 'd.jpg' or 'd.webp'; write the name in full",
+    ]
 
 
 def test_each_split_in_a_folder(tmp_path: Path) -> None:
@@ -161,10 +178,11 @@ def test_each_split_in_a_folder(tmp_path: Path) -> None:
 
 
 def test_xml_files_that_differ_in_the_case_of_their_suffix_are_all_read(tmp_path: Path) -> None:
-    folder = brought(tmp_path, {"a": [("dog", 0)], "b": []}, train="a")
-    (folder / "Annotations/a.XML").write_text(xml("b.jpg", [("cat", 0)]))
-    (folder / "Annotations/b.xml").unlink()
-    assert read(folder).table.labels.tolist() == [[-1, 1], [1, -1]]
+    folder = brought(tmp_path, {"a": [("dog", 0)]}, train="a")
+    (folder / "Annotations/a.XML").write_text(xml("a.jpg", [("cat", 0)]))
+    assert faults(folder) == [
+        "a.xml: image 'a.jpg' stands in a.XML too, where class 'cat' is present, not absent; correct or merge the two"
+    ]
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
