@@ -7,8 +7,9 @@ from pathlib import Path
 from mlml import datasets
 from mlml.core import params
 from mlml.datasets import report
-from mlml.datasets.image_files import check_folder, shown
+from mlml.datasets.file_names import shown
 from mlml.datasets.prepare import each_image
+from mlml.datasets.regular_files import check_folder
 from mlml.datasets.source import Source
 from mlml.download.archives import Download
 from mlml.images.decoding import decode, traits

@@ -2,22 +2,15 @@
 
 import os
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
 
-from mlml.core.errors import raise_errors
+from mlml.datasets.file_names import SUFFIXES, comparable, is_picture, is_utf8
 from mlml.datasets.regular_files import kind
 
-# fmt: off
-SUFFIXES = frozenset((
-    ".jpg", ".jpeg", ".jfif", ".mpo", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm",
-    ".avif", ".jp2", ".j2k", ".heic", ".heif",
-))
-# fmt: on
 _ANY = "/"  # in a key of names: any suffix of an image
 
 
@@ -147,35 +140,11 @@ class ImageFiles:
         return {form.casefold(): names[0] for form, names in self._names(folder).items()}
 
 
-def check_folder(folder: Path) -> None:
-    """Check that all that lies below `folder` can be listed and read, as DVC does before a stage starts.
-
-    Raises:
-        ValueError: names that are not UTF-8, pipes, sockets or devices; a line for each.
-    """
-    faults = []
-    for path in sorted(os.path.join(path, name) for path, _, names in os.walk(folder) for name in names):
-        if not _is_utf8(path):
-            faults.append(f"{os.fsencode(path)!r}: the name is not UTF-8; rename the file")
-        elif what := kind(path):
-            faults.append(f"{shown(path)} is {what}; remove it")
-    raise_errors(f"{folder}: files that cannot be used: {len(faults)}", faults)
-
-
-def shown(name: str) -> str:
-    """A name for a message: escaped if it has characters that do not print."""
-    return name if name.isprintable() else repr(name)
-
-
 def pictures(folder: str | Path) -> Iterator[str]:
     """The paths of all files below `folder` with the suffix of an image, but for hidden ones and what macOS adds."""
     for path, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith((".", "__MACOSX"))]
-        yield from (os.path.join(path, name) for name in names if _is_picture(name))
-
-
-def _is_picture(name: str) -> bool:
-    return not name.startswith(".") and os.path.splitext(comparable(name))[1] in SUFFIXES
+        yield from (os.path.join(path, name) for name in names if is_picture(name))
 
 
 def _parts(name: str) -> list[str]:
@@ -186,22 +155,7 @@ def _parts(name: str) -> list[str]:
     return [part for part in path.split("/") if part not in ("", ".", "..")]
 
 
-def comparable(name: str) -> str:
-    """What two names have in common that differ in Unicode form, blanks around them or case of the suffix only."""
-    text = name if _is_utf8(name) else os.fsencode(name).decode("latin-1")
-    stem, suffix = os.path.splitext(unicodedata.normalize("NFC", text).strip())
-    return stem + (suffix.lower() if suffix.lower() in SUFFIXES else suffix)
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:  # Python reads such a byte as half a surrogate pair
-        return False
-    return True
-
-
 def _in_utf8(path: str) -> str:
-    if not _is_utf8(path):
+    if not is_utf8(path):
         raise ValueError(f"is the file {os.fsencode(path)!r}, whose name is not UTF-8; rename the file")
     return path

@@ -4,6 +4,9 @@ import os
 import stat
 from pathlib import Path
 
+from mlml.core.errors import raise_errors
+from mlml.datasets.file_names import is_utf8, shown
+
 LARGEST = 1 << 30  # bytes read at once: three times COCO's annotations, more than any picture that is decoded
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -56,3 +59,18 @@ def check_size(size: int, largest: int = LARGEST) -> None:
     """
     if size > largest:
         raise ValueError(f"it has {size:,} bytes; at most {largest:,} are read")
+
+
+def check_folder(folder: Path) -> None:
+    """Check that all that lies below `folder` can be listed and read, as DVC does before a stage starts.
+
+    Raises:
+        ValueError: names that are not UTF-8, pipes, sockets or devices; a line for each.
+    """
+    faults = []
+    for path in sorted(os.path.join(path, name) for path, _, names in os.walk(folder) for name in names):
+        if not is_utf8(path):
+            faults.append(f"{os.fsencode(path)!r}: the name is not UTF-8; rename the file")
+        elif what := kind(path):
+            faults.append(f"{shown(path)} is {what}; remove it")
+    raise_errors(f"{folder}: files that cannot be used: {len(faults)}", faults)

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from mlml import labels as lb
 from mlml.core.errors import raise_errors
-from mlml.datasets.image_files import ImageFiles, shown
+from mlml.datasets.file_names import shown
+from mlml.datasets.image_files import ImageFiles
 from mlml.datasets.regular_files import read_file
 from mlml.datasets.source import Source
 from mlml.datasets.split import validation_split

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mlml.datasets.image_files import ImageFiles, check_folder, pictures, shown
+from mlml.datasets.image_files import ImageFiles, pictures
 
 NFC, NFD = "K\u00e4se", "Ka\u0308se"
 
@@ -109,26 +109,3 @@ def test_pictures_that_are_not_named(tmp_path: Path) -> None:
     files = ImageFiles(root)
     assert files.unnamed({str(root / "a.jpg")}) == ["b/c.PNG", "b/d.heic "]
     assert files.unnamed({str(root / "b/c.PNG")}) == ["a.jpg", "b/d.heic ", "link.jpg"]
-
-
-def test_a_folder_that_a_run_would_trip_over(tmp_path: Path) -> None:
-    check_folder(folder(tmp_path, "a.jpg", f"{NFD}\n.jpg", ".b"))
-    os.mkfifo(tmp_path / "pi\npe")
-    folder(tmp_path, b"sub/\xff.jpg")
-    with pytest.raises(ValueError) as error:
-        check_folder(tmp_path)
-    assert str(error.value).split("\n") == [
-        f"{tmp_path}: files that cannot be used: 2",
-        f"{str(tmp_path / 'pi')!r}"[:-1] + "\\npe' is a named pipe; remove it",
-        f"{os.fsencode(tmp_path / 'sub')!r}"[:-1] + "/\\xff.jpg': the name is not UTF-8; rename the file",
-    ]
-
-
-def test_names_in_messages() -> None:
-    assert [shown(name) for name in ("a b.jpg", "Käse", "a\nb", "\x1b[2J", "a\u202e")] == [
-        "a b.jpg",
-        "Käse",
-        "'a\\nb'",
-        "'\\x1b[2J'",
-        "'a\\u202e'",
-    ]

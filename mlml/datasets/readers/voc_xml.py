@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from mlml import labels as lb
-from mlml.datasets.image_files import ImageFiles, SeveralFiles, comparable
+from mlml.datasets.file_names import comparable
+from mlml.datasets.image_files import ImageFiles, SeveralFiles
 from mlml.datasets.regular_files import check_file
 from mlml.datasets.source import Source
 from mlml.datasets.split_paths import SplitPaths, by_split, image_folders
