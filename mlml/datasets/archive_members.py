@@ -167,5 +167,7 @@ def _inflate(data: bytes, size: int) -> bytes:
         while piece and out.tell() <= size:
             out.write(inflate.decompress(piece, min(size + 1 - out.tell(), 4 * _PIECE)))
             piece = inflate.unconsumed_tail
+    if out.tell() <= size:
+        out.write(inflate.flush())  # the rest of a last repetition, when all is consumed but did not fit
     out.truncate()
     return out.getvalue()

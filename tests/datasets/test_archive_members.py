@@ -189,6 +189,13 @@ def test_a_large_member_is_in_memory_once(tmp_path: Path) -> None:
     assert peak < 22_000_000
 
 
+def test_sizes_about_those_of_the_pieces(tmp_path: Path) -> None:
+    """What compresses well fills a piece in the middle of a repetition."""
+    files = {f"{size}": (b"abc" * size)[:size] for size in (*range(261_800, 262_500, 9), 0, 1, 2)}
+    members = ZipMembers(write_zip(tmp_path / "archive", files))
+    assert all(members.read(name) == content for name, content in files.items())
+
+
 def was_read() -> int:
     """The bytes that this process has read so far."""
     return int(IO.read_text().split("rchar: ")[1].split()[0])
