@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator
 
-from mlml.datasets.image_files import pictures
+from mlml.datasets.file_names import is_picture
 from mlml.datasets.user_folder import below
 
 _KEYS = ("train", "validation", "val", "test")
@@ -43,7 +43,7 @@ def image_folders(
         folder: the data set's folder.
         labels: the folder of the label files by split, or under "".
         images: the option: the folder of all images, or one for each key of `labels`. None: `usual`, if it is there,
-            or else the folders of the label files.
+            or else the folders of the label files, if pictures lie there.
 
     Returns:
         The folder of all images, and for each key of `labels` what to put before a name to get a path below it.
@@ -57,7 +57,7 @@ def image_folders(
     if "" not in chosen and set(chosen) != set(labels):
         raise ValueError("images.options.images: must be one path, or have the keys of annotations")
     for path in chosen.values():
-        if not path.is_dir() or (images is None and not any(pictures(path))):
+        if not path.is_dir() or (images is None and not any(map(is_picture, os.listdir(path)))):
             lacks = folder / usual if images is None else path
             where = "it is the folder of the images, or say which in images.options.images"
             raise ValueError(f"{lacks} is missing; {where}")

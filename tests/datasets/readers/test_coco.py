@@ -205,6 +205,8 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     reason = "FOLDER/{} is missing; it is the folder of the images, or say which in images.options.images"
     assert fault(tmp_path) == fault(tmp_path, annotations="sub/a.json") == reason.format("images")
     assert fault(tmp_path, images="none") == reason.format("none")
+    brought(tmp_path, {"instances.json": SMALL}, "photos")
+    assert fault(tmp_path) == reason.format("images")
     brought(tmp_path, {"instances.json": SMALL})
     needed = "a file of annotations in COCO's form, or say which in images.options.annotations"
     reason = f"FOLDER/val.json is missing; it must be {needed}"
