@@ -129,11 +129,14 @@ class ImageFiles:
             return ": it is a link that leads nowhere"
         for first in range(len(parts)):
             for folder in self._like(parts[first:-1]):
-                near, form = self._near(folder), comparable(parts[-1]).casefold()
-                if form in near:
-                    return f"; there is {near[form]!r}, which differs in upper and lower case"
+                near, form = self._near(folder), comparable(parts[-1])
                 stem = os.path.splitext(form)[0] + _ANY
-                return f"; there is {near[stem]!r}" if stem in near else ""
+                name = near.get(form.casefold()) or near.get(stem.casefold())
+                if name is None:
+                    return ""
+                other_case = comparable(name) != form and comparable(name).casefold() == form.casefold()
+                how = ", which differs in upper and lower case" if other_case else ""
+                return f"; there is {(name if first == 0 else os.path.join(folder, name))!r}{how}"
         return ""
 
     def _list_near(self, folder: str) -> dict[str, str]:

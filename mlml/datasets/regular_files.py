@@ -8,6 +8,7 @@ from mlml.core.errors import raise_errors
 from mlml.datasets.file_names import is_utf8, shown
 
 LARGEST = 1 << 30  # bytes read at once: three times COCO's annotations, more than any picture that is decoded
+_IGNORED = {".git", ".hg", ".dvc"}  # by DVC
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
@@ -68,7 +69,11 @@ def check_folder(folder: Path) -> None:
         ValueError: names that are not UTF-8, pipes, sockets or devices; a line for each.
     """
     faults = []
-    for path in sorted(os.path.join(path, name) for path, _, names in os.walk(folder) for name in names):
+    paths = []
+    for path, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in _IGNORED]
+        paths += [os.path.join(path, name) for name in names]
+    for path in sorted(paths):
         if not is_utf8(path):
             faults.append(f"{os.fsencode(path)!r}: the name is not UTF-8; rename the file")
         elif what := kind(path):

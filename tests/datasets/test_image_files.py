@@ -73,7 +73,8 @@ def test_the_file_of_this_very_name_before_others(tmp_path: Path) -> None:
         ("x/d", "could be 'd.JPG' or 'd.png'; write the name in full"),
         ("e.Jpg", "could be 'e.JPG' or 'e.jpg'; write the name in full"),
         ("images/d.png", "is missing"),  # its folder is there
-        ("sub/images/a.webp", "is missing; there is 'a.jpg'"),
+        ("sub/images/a.webp", "is missing; there is 'images/a.jpg'"),
+        ("images/images/a.jpg", "is missing; there is 'images/a.jpg'"),
         ("images/A.jpg", "is missing; there is 'a.jpg', which differs in upper and lower case"),
         ("images/A.jpeg", "is missing; there is 'a.jpg'"),
         ("images", "is missing: it is a folder"),

@@ -40,6 +40,8 @@ def test_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_folder_that_a_run_would_trip_over(tmp_path: Path) -> None:
     for name in ("a.jpg", "Ka\u0308se\n.jpg", ".b"):
         (tmp_path / name).touch()
+    (tmp_path / ".git").mkdir()
+    os.mkfifo(tmp_path / ".git/pipe")
     check_folder(tmp_path)
     os.mkfifo(tmp_path / "pi\npe")
     (tmp_path / "sub").mkdir()
