@@ -327,7 +327,7 @@ def test_what_is_no_file_or_too_large(tmp_path: Path) -> None:
         file.truncate(1 << 25)
     assert faults(folder) == [
         "a.xml: no XML that can be read: it is a named pipe, not a file",
-        "b.xml: no XML that can be read: it has 33,554,432 bytes; at most 16,777,216 are read",
+        "b.xml: no XML that can be read: it has 33,554,432 bytes; at most 8,388,608 are read",
     ]
     (folder / "ImageSets/Main/train.txt").unlink()
     os.mkfifo(folder / "ImageSets/Main/train.txt")
