@@ -81,7 +81,7 @@ def check_inputs() -> None:
     changed = [name for name in before if before[name] != now.get(name) and not isinstance(before[name], dict)]
     for file, values in before.items():
         if isinstance(values, dict):
-            new = now.get(file, {})
+            new = now.get(file) or {}
             keys = sorted(key for key in values if values[key] != new.get(key))
             changed += [f"{file}: {key}, from {values[key]!r} to {new.get(key)!r}" for key in keys]
     if changed:

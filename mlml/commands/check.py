@@ -7,7 +7,9 @@ from pathlib import Path
 from mlml import datasets
 from mlml.core import params
 from mlml.datasets import report
+from mlml.datasets.file_names import shown
 from mlml.datasets.prepare import each_image
+from mlml.datasets.regular_files import check_folder
 from mlml.datasets.source import Source
 from mlml.download.archives import Download
 from mlml.images.decoding import decode, traits
@@ -30,6 +32,7 @@ def check(folder: Path, archives: Path, pictures: bool = True) -> list[str]:
     """
     if not folder.is_dir():
         raise ValueError(f"{folder} is no folder in {Path.cwd()}; a data set is a folder with a dataset.yaml")
+    check_folder(folder)
     file = folder / "dataset.yaml"
     sections = params.read_sections(file, params.DATASET)
     params.parse(Download, {"archives": sections.get("archives")}, str(file)).check_manual_files(folder)
@@ -76,7 +79,7 @@ def _copies(source: Source, groups: list[list[int]]) -> list[str]:
     leaks = sorted(rows for rows in groups if len({split[row] for row in rows}) > 1)
     lines = []
     if leaks:
-        example = " and ".join(f"{names[row]} ({split[row]})" for row in leaks[0][:2])
+        example = " and ".join(f"{shown(names[row])} ({split[row]})" for row in leaks[0][:2])
         lines.append(f"{len(leaks):,} pictures are in several splits under several names, as {example}: a leak")
     if len(groups) > len(leaks):
         lines.append(f"{len(groups) - len(leaks):,} pictures are there several times within a split")

@@ -3,6 +3,7 @@
 A member's name is only a key, never a path to write to.
 """
 
+import io
 import os
 import struct
 import tarfile
@@ -13,10 +14,13 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from mlml.datasets.regular_files import check_size, kind
+
 _P = TypeVar("_P")
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # of a zip's member: signature, lengths of name and extra field
 _ENCRYPTED = 0x41  # flag bits: a password, strong encryption
 _GROWTH = 1032  # the highest compression ratio of deflate
+_PIECE = 1 << 16  # compressed bytes, unpacked to four times as many at once
 
 
 class _Members(ABC, Generic[_P]):
@@ -35,6 +39,8 @@ class _Members(ABC, Generic[_P]):
             ValueError: no such file, or no such archive.
         """
         self.path = path
+        if what := kind(path):
+            raise ValueError(f"{path} is no {self._kind} archive: it is {what}")
         try:
             self._places = self._index()
             self._file = os.open(path, os.O_RDONLY)
@@ -54,7 +60,7 @@ class _Members(ABC, Generic[_P]):
         """The content of a member.
 
         Raises:
-            ValueError: no such member, or it cannot be read.
+            ValueError: no such member, or it cannot be read, or has more than `regular_files.LARGEST` bytes.
         """
 
     def text(self, name: str) -> str:
@@ -76,10 +82,18 @@ class _Members(ABC, Generic[_P]):
             raise ValueError(f"{self.path}: {name} is missing")
         return self._places[name]
 
+    def _check_size(self, name: str, size: int) -> None:
+        try:
+            check_size(size)
+        except ValueError as error:
+            raise ValueError(f"{self.path}: {name}: {error}") from None
+
     def _bytes(self, name: str, offset: int, size: int) -> bytes:
         # Bounded by the file's length: a damaged archive may declare any place and size.
         rest = os.fstat(self._file).st_size - offset
-        data = os.pread(self._file, min(size, rest), offset) if offset >= 0 and rest > 0 else b""
+        size_there = min(size, rest) if offset >= 0 and rest > 0 else 0
+        self._check_size(name, size_there)
+        data = os.pread(self._file, size_there, offset) if size_there else b""
         if len(data) != size:
             raise ValueError(f"{self.path}: {name} is cut short ({len(data)} of {size} bytes)")
         return data
@@ -120,10 +134,11 @@ class ZipMembers(_Members[zipfile.ZipInfo]):
             raise ValueError(
                 f"{self.path}: {name} is compressed by method {place.compress_type}, not stored or deflated"
             )
+        self._check_size(name, place.file_size)
         data, reason = self._compressed(name, place), "its checksum differs"
         if place.compress_type == zipfile.ZIP_DEFLATED:
-            try:  # a buffer of the full size from the start saves a copy
-                data = zlib.decompress(data, -zlib.MAX_WBITS, max(1, min(place.file_size, _GROWTH * len(data))))
+            try:
+                data = _inflate(data, place.file_size)
             except zlib.error as error:
                 data, reason = b"", str(error)
         if len(data) != place.file_size or zlib.crc32(data) != place.CRC:
@@ -136,3 +151,23 @@ class ZipMembers(_Members[zipfile.ZipInfo]):
         if signature != b"PK\3\4":
             raise ValueError(f"{self.path}: {name} is not where the archive says; bring the archive again")
         return self._bytes(name, place.header_offset + header + sum(lengths), place.compress_size)
+
+
+def _inflate(data: bytes, size: int) -> bytes:
+    """Unpack deflated data, which should be `size` bytes long; stops when there are more.
+
+    zlib.decompress does not stop. The buffer has the full size from the start, which saves a copy.
+    """
+    inflate, out = zlib.decompressobj(-zlib.MAX_WBITS), io.BytesIO()
+    out.seek(max(0, min(size, _GROWTH * len(data)) - 1))
+    out.write(b"\0")
+    out.seek(0)
+    for start in range(0, len(data), _PIECE):
+        piece = data[start : start + _PIECE]
+        while piece and out.tell() <= size:
+            out.write(inflate.decompress(piece, min(size + 1 - out.tell(), 4 * _PIECE)))
+            piece = inflate.unconsumed_tail
+    if out.tell() <= size:
+        out.write(inflate.flush())  # the rest of a last repetition, when all is consumed but did not fit
+    out.truncate()
+    return out.getvalue()

@@ -5,6 +5,8 @@ import csv
 import re
 from pathlib import Path
 
+from mlml.datasets.regular_files import check_file
+
 _EXCEL = "in the spreadsheet save it as CSV UTF-8, or pandas.read_excel(...).to_csv('labels.csv', index=False)"
 _PARQUET = "pandas.read_parquet(...).to_csv('labels.csv', index=False) saves it as CSV"
 _KINDS = (
@@ -28,10 +30,9 @@ def encoding(path: Path) -> str:
     """The encoding of a text file: UTF-8, or UTF-16 with a byte order mark.
 
     Raises:
-        ValueError: a folder, pipe or device, or a file of another kind.
+        ValueError: none there, a folder, pipe or device, or a file of another kind.
     """
-    if not path.is_file():  # a pipe would hang
-        raise ValueError(f"{path} is {'a folder' if path.is_dir() else 'a pipe or device'}; it must be a CSV file")
+    check_file(path, "a CSV file")
     with path.open("rb") as file:
         head = file.read(_HEAD)
     for magic, kind, remedy in _KINDS:

@@ -1,9 +1,8 @@
 """Shared by the readers of a user's folder: image files, splits, and all faults in one message."""
 
 import os
-import unicodedata
-from collections.abc import Callable, Sequence
-from functools import cache
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
@@ -12,6 +11,9 @@ from pydantic import Field
 
 from mlml import labels as lb
 from mlml.core.errors import raise_errors
+from mlml.datasets.file_names import shown
+from mlml.datasets.image_files import ImageFiles
+from mlml.datasets.regular_files import read_file
 from mlml.datasets.source import Source
 from mlml.datasets.split import validation_split
 from mlml.labels.table import Table
@@ -20,6 +22,7 @@ State = Literal["absent", "unknown"]
 Text = Annotated[str, Field(min_length=1)]
 Classes = Annotated[list[Text], Field(min_length=1)]
 STATES = {"present": lb.PRESENT, "absent": lb.ABSENT, "unknown": lb.UNKNOWN}
+_ROW = re.compile(r"row (\d+)")
 _SPLITS = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("val", "valid", "validation"), "validation"),
@@ -40,6 +43,7 @@ class RawTable(NamedTuple):
         faults: (place, message) of the faults that the reader noticed; their rows may be left out.
         root: the folder that the paths of images start from.
         notes: remarks of the reader for `Source.notes`.
+        combine: whether rows with the same image name are combined; not where a wrong name is likelier.
     """
 
     file: Path
@@ -51,6 +55,7 @@ class RawTable(NamedTuple):
     faults: Sequence[tuple[str, str]]
     root: Path
     notes: tuple[str, ...] = ()
+    combine: bool = True
 
 
 def below(folder: Path, name: str, option: str) -> Path:
@@ -67,30 +72,34 @@ def below(folder: Path, name: str, option: str) -> Path:
 def source(raw: RawTable, upright: bool) -> Source:
     """Check a user's table; returns the data set with rows sorted by image.
 
-    Without splits in the files, `mlml.datasets.split` draws a fifth of the rows for testing; without validation rows,
-    it draws a fifth of the training rows for validation.
+    `mlml.datasets.image_files.ImageFiles` finds the files. Rows with one image name are combined, unless a class is
+    present in one and absent in another. Without splits in the files, `mlml.datasets.split` draws a fifth of the rows
+    for testing; without validation rows, it draws a fifth of the training rows for validation.
 
     Raises:
-        ValueError: no rows, an image that is missing, duplicate or outside of `raw.root`, an unknown split, or
-            `raw.faults`; one line per fault, all together.
+        ValueError: no rows, an image that is missing, outside of `raw.root`, or in rows that contradict each other, an
+            unknown split, or `raw.faults`; one line per fault, all together.
     """
     split, faults = _parse_splits(raw)
-    faults += [*raw.faults, *_image_faults(raw, split)]
+    found = _find_images(raw, split)
+    faults += [*raw.faults, *found.faults]
     order = {place: i for i, place in enumerate(raw.places)}
-    faults.sort(key=lambda fault: order.get(fault[0], -1))
-    raise_errors(f"{raw.file}: faults: {len(faults)}", [f"{place}: {text}" for place, text in faults])
+    faults.sort(key=lambda fault: int(row[1]) if (row := _ROW.fullmatch(fault[0])) else order.get(fault[0], -1))
+    raise_errors(f"{raw.file}: faults: {len(faults)}", [f"{shown(at)}: {text}" for at, text in faults])
     if not raw.images:
         raise ValueError(f"{raw.file}: no images; a data set needs some")
-    rows = np.array(sorted(range(len(raw.images)), key=raw.images.__getitem__))
+    kept = [i for i in range(len(raw.images)) if i not in found.repeated]
+    rows = np.array(sorted(kept, key=raw.images.__getitem__))
     images = tuple(raw.images[i] for i in rows)
+    paths = [found.paths[i] for i in rows]
     chosen = np.array([split[i] for i in rows], dtype=object) if split else _draw_test(len(rows))
     if not (chosen == "validation").any():
         train = np.flatnonzero(chosen == "train")
         chosen[train[validation_split(len(train))[1]]] = "validation"
-    in_order = bool((np.diff(rows) == 1).all())  # a large table is not copied
-    table = Table(raw.classes, images, tuple(chosen), raw.labels if in_order else raw.labels[rows])
-    places = tuple(f"{raw.file}, {raw.places[i]}: {raw.images[i]}" for i in rows)
-    return Source(table, lambda row: (raw.root / images[row]).read_bytes(), upright, places, raw.notes)
+    in_order = len(rows) == len(raw.images) and bool((np.diff(rows) == 1).all())  # a large table is not copied
+    table = Table(raw.classes, images, tuple(chosen), found.labels if in_order else found.labels[rows])
+    places = tuple(f"{raw.file}, {shown(raw.places[i])}: {shown(raw.images[i])}" for i in rows)
+    return Source(table, lambda row: read_file(raw.root / paths[row]), upright, places, (*raw.notes, *found.notes))
 
 
 def _parse_splits(raw: RawTable) -> tuple[list[str] | None, list[tuple[str, str]]]:
@@ -107,63 +116,85 @@ def _draw_test(n: int) -> np.ndarray:
     return split
 
 
-def _image_faults(raw: RawTable, split: list[str] | None) -> list[tuple[str, str]]:
-    faults = []
-    root = raw.root.resolve()
-    first: dict[Path, int] = {}
-    listed = cache(_names_by_form)
+class _Found(NamedTuple):
+    """The image files of a table's rows.
+
+    Attributes:
+        paths: below the table's root; "" where there is none.
+        labels: int8 [n, L], combined where rows name one image.
+        repeated: rows whose labels an earlier row has now.
+        faults, notes: as in `RawTable`.
+    """
+
+    paths: list[str]
+    labels: lb.Labels
+    repeated: dict[int, int]
+    faults: list[tuple[str, str]]
+    notes: list[str]
+
+
+def _find_images(raw: RawTable, split: list[str] | None) -> _Found:
+    files = ImageFiles(raw.root)
+    paths, faults = [], []
+    labels = raw.labels
+    first: dict[str, int] = {}  # row of each file
+    repeated: dict[int, int] = {}
     for i, (place, image) in enumerate(zip(raw.places, raw.images, strict=True)):
-        name = image.replace("\0", "\ufffd")  # a NUL in a path raises another error
-        path, named = raw.root / name, Path(os.path.normpath(root / name))
-        real = Path(os.path.realpath(path))  # unlike resolve(), accepts circular links
-        in_cache = _in_dvc_cache(real)
+        try:
+            paths.append(files.find(image))
+        except ValueError as error:
+            paths.append("")
+            faults.append((place, f"image {image!r} {error}"))
+            continue
         # With links followed: a/../b.jpg and a link to b.jpg are one photograph, which must not be in two splits.
-        earlier = first.setdefault(named if in_cache else real, i)
-        if not named.is_relative_to(root):
-            faults.append((place, f"image {image!r} lies outside of {raw.root}; put it into the folder"))
-        elif earlier != i:
-            faults.append((place, f"image {image!r} {_twice(raw, split, earlier, i)}"))
-        elif not in_cache and not real.is_relative_to(root):
+        named, real = files.absolute(paths[-1])
+        earlier = first.setdefault(named if _in_dvc_cache(real) else real, i)
+        if earlier != i:
+            if fault := _contradiction(raw, labels, split, earlier, i):
+                faults.append((place, f"image {image!r} {fault}"))
+            else:
+                labels = labels.copy() if not repeated else labels
+                labels[earlier] = np.where(labels[earlier], labels[earlier], labels[i])
+                repeated[i] = earlier
+        elif not (_in_dvc_cache(real) or files.holds(real)):
             faults.append((place, f"image {image!r} is a link that leads out of {raw.root}, to {real}; copy the file"))
-        elif not os.path.isfile(real):  # unlike is_file(), accepts a name that is too long
-            faults.append((place, f"image {image!r} is missing{_hint(path, listed)}"))
-    return faults
+    return _Found(paths, labels, repeated, faults, [] if faults else _notes(raw, paths, repeated, files.unnamed(first)))
 
 
-def _twice(raw: RawTable, split: list[str] | None, earlier: int, again: int) -> str:
-    place = raw.places[earlier]
+def _contradiction(raw: RawTable, labels: lb.Labels, split: list[str] | None, earlier: int, again: int) -> str:
+    """Why two rows of one file cannot be combined, or ""."""
+    place = shown(raw.places[earlier])
     if split and split[earlier] != split[again] and split[earlier] and split[again]:
         return f"is in two splits, {split[earlier]} ({place}) and {split[again]}; a photograph belongs in one"
-    same = np.array_equal(raw.labels[earlier], raw.labels[again])
-    return f"stands in {place} too, with {'the same' if same else 'other'} labels; remove one of them"
-
-
-def _in_dvc_cache(path: Path) -> bool:
-    """Whether ``dvc add`` keeps a file's content at `path`; the user's folder then holds a link to it."""
-    return path.parts[-4:-2] == ("files", "md5")
-
-
-def _hint(path: Path, listed: Callable[[Path], dict[str, str]]) -> str:
-    """A likely reason why the file at `path` is missing, for a message."""
-    if os.path.isdir(path) or os.path.islink(path):
-        return ": it is a folder" if os.path.isdir(path) else ": it is a link that leads nowhere"
-    other = path.parent / path.name.replace("\\", "/")
-    if "\\" in path.name and os.path.isfile(other):
-        return "; write its path with / instead of \\"
-    wanted = _nfc(path.name)
-    names = listed(path.parent)
-    name = names.get(wanted) or names.get(wanted.casefold())
-    if name is None:
+    opposite = np.flatnonzero(labels[earlier] * labels[again] < 0)
+    if len(opposite):
+        word = {lb.PRESENT: "present", lb.ABSENT: "absent"}
+        name, (there, here) = raw.classes[opposite[0]], (word[labels[row, opposite[0]]] for row in (earlier, again))
+        return f"stands in {place} too, where class {name!r} is {there}, not {here}; correct or merge the two"
+    if raw.combine and raw.images[earlier] == raw.images[again]:
         return ""
-    how = "Unicode form" if _nfc(name) == wanted else "upper and lower case"
-    return f"; there is {name!r}, which differs in {how}"
+    same = np.array_equal(labels[earlier], labels[again])
+    name = f", as {raw.images[earlier]!r}" if raw.images[earlier] != raw.images[again] else ""
+    remedy = "with the same labels; remove one of them" if same else "with other labels; merge the two"
+    return f"stands in {place} too{name}, {remedy}"
 
 
-def _names_by_form(folder: Path) -> dict[str, str]:
-    """The names in a folder by their normal form, and where it is free by their case-folded normal form."""
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    return {**{_nfc(name).casefold(): name for name in names}, **{_nfc(name): name for name in names}}
+def _notes(raw: RawTable, paths: list[str], repeated: dict[int, int], unnamed: list[str]) -> list[str]:
+    """Remarks on rows that were combined, names that were not literal, and pictures that no row names."""
+    notes = []
+    if repeated:
+        again, earlier = next(iter(repeated.items()))
+        both = f"{raw.images[again]!r} ({shown(raw.places[earlier])}, {shown(raw.places[again])})"
+        notes.append(f"{len(repeated):,} images are listed again, as {both}: their labels are combined")
+    renamed = [(image, path) for image, path in zip(raw.images, paths, strict=True) if image != path]
+    if renamed:
+        pair = f"{renamed[0][0]!r} for {renamed[0][1]!r}"
+        notes.append(f"{len(renamed):,} images are not listed under the names of their files, as {pair}")
+    if unnamed:
+        notes.append(f"{len(unnamed):,} pictures in {raw.root} are not in the labels, as {unnamed[0]!r}")
+    return notes
 
 
-def _nfc(name: str) -> str:
-    return unicodedata.normalize("NFC", name)
+def _in_dvc_cache(path: str) -> bool:
+    """Whether ``dvc add`` keeps a file's content at `path`; the user's folder then holds a link to it."""
+    return Path(path).parts[-4:-2] == ("files", "md5")

@@ -1,5 +1,6 @@
 """A data set is looked over without training."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,8 +51,10 @@ def test_what_is_suspicious_about_pictures(tmp_path: Path, mlml: Callable[..., E
     copied = (root / "images/01.png").read_bytes()
     (root / "images/05.png").write_bytes(copied)
     (root / "images/09.png").write_bytes((root / "images/06.png").read_bytes())
+    (root / "more.jpg").touch()
     remarks = [line for line in check(root, tmp_path) if line.startswith("note: ")]
     assert remarks == [
+        f"note: 1 pictures in {root} are not in the labels, as 'more.jpg'",
         "note: 1 pictures are animated: the first frame counts",
         "note: 1 pictures have an EXIF orientation, which is followed",
         "note: 1 pictures are not half as large as the prepared ones (64 pixels)",
@@ -59,6 +62,7 @@ def test_what_is_suspicious_about_pictures(tmp_path: Path, mlml: Callable[..., E
         "images/05.png (test): a leak",
         "note: 1 pictures are there several times within a split",
     ]
+    (root / "more.jpg").unlink()
     (root / "images/04.png").write_bytes(copied[:100])
     labels_only = mlml("check", root, "--labels-only", "--archives", tmp_path)
     assert (labels_only.status, labels_only.out.splitlines()[-1]) == (0, "nothing to note")
@@ -74,6 +78,11 @@ def test_faults_are_one_line_each_and_the_status(tmp_path: Path, mlml: Callable[
     assert lines[0] == "mlml check: 2 images cannot be read"
     assert lines[1].startswith(f"{root}/labels.csv, row 6: images/04.png: the file is empty (0 bytes)")
     assert lines[2].startswith(f"{root}/labels.csv, row 9: images/07.png: the file is an HTML page")
+
+    (root / "images/04.png").unlink()
+    os.mkfifo(root / "images/04.png")
+    line = f"mlml check: {root}: files that cannot be used: 1\n{root}/images/04.png is a named pipe; remove it\n"
+    assert mlml("check", root) == (1, "", line)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mlml.datasets import regular_files
 from mlml.datasets.archive_members import TarMembers, ZipMembers
 from tests.shared import traced
 
@@ -188,6 +189,13 @@ def test_a_large_member_is_in_memory_once(tmp_path: Path) -> None:
     assert peak < 22_000_000
 
 
+def test_sizes_about_those_of_the_pieces(tmp_path: Path) -> None:
+    """What compresses well fills a piece in the middle of a repetition."""
+    files = {f"{size}": (b"abc" * size)[:size] for size in (*range(261_800, 262_500, 9), 0, 1, 2)}
+    members = ZipMembers(write_zip(tmp_path / "archive", files))
+    assert all(members.read(name) == content for name, content in files.items())
+
+
 def was_read() -> int:
     """The bytes that this process has read so far."""
     return int(IO.read_text().split("rchar: ")[1].split()[0])
@@ -216,8 +224,10 @@ def test_no_archive(tmp_path: Path, opener: Opener, kind: str) -> None:
         path.write_bytes(content)
         assert message(lambda: opener(path), path).startswith(f"ARCHIVE is no {kind} archive, or is cut short: ")
     path.unlink()
-    path.mkdir()
-    assert message(lambda: opener(path), path).startswith(f"ARCHIVE is no {kind} archive, or is cut short: ")
+    for make, what in ((os.mkdir, "a folder"), (os.mkfifo, "a named pipe")):
+        make(path)
+        assert message(lambda: opener(path), path) == f"ARCHIVE is no {kind} archive: it is {what}"
+        path.rmdir() if path.is_dir() else path.unlink()
 
 
 @each_kind
@@ -271,12 +281,14 @@ def patch(content: bytes, signature: bytes, offset: int, form: str, value: int) 
         (10, "<H", 12, "a is compressed by method 12, not stored or deflated"),
         (16, "<I", 7, "a is damaged (its checksum differs); bring the archive again"),
         (20, "<I", 0xFFFFFF00, "a is cut short (.* of 4294967040 bytes)"),
-        (24, "<I", 0xFFFFFF00, "a is damaged (its checksum differs); bring the archive again"),
+        (24, "<I", 0xFFFFFF00, "a: it has 4,294,967,040 bytes; at most 1,073,741,824 are read"),
+        (24, "<I", 0x3FFFFFFF, "a is damaged (its checksum differs); bring the archive again"),
+        (24, "<I", 7, "a is damaged (its checksum differs); bring the archive again"),
         (42, "<I", 3, "a is not where the archive says; bring the archive again"),
     ],
 )
 def test_fields_that_are_wrong(tmp_path: Path, offset: int, form: str, value: int, reason: str) -> None:
-    """Fields in the list of members; a declared size of 4 GB does not take that much memory."""
+    """Fields in the list of members; a declared size of a GB does not take that much memory."""
     path = write_zip(tmp_path / "archive", {"a": b"abc" * 30})
     path.write_bytes(patch(path.read_bytes(), b"PK\1\2", offset, form, value))
     members = ZipMembers(path)
@@ -292,3 +304,23 @@ def test_data_that_cannot_be_unpacked(tmp_path: Path) -> None:
     path.write_bytes(content[:31] + b"\xff" * 5 + content[36:])
     reason = message(lambda: ZipMembers(path).read("a"), path)
     assert re.fullmatch(r"ARCHIVE: a is damaged \(Error -3 .*\); bring the archive again", reason)
+
+
+def test_a_member_that_is_larger_than_the_archive_says(tmp_path: Path) -> None:
+    """A bomb of 20 MB, declared as 90 bytes, is not unpacked."""
+    path = write_zip(tmp_path / "archive", {"a": bytes(20_000_000)})
+    path.write_bytes(patch(path.read_bytes(), b"PK\1\2", 24, "<I", 90))
+    members = ZipMembers(path)
+    reported, peak = traced(lambda: message(lambda: members.read("a"), path))
+    assert reported == "ARCHIVE: a is damaged (its checksum differs); bring the archive again"
+    assert peak < 1_000_000
+
+
+@each_kind
+def test_a_member_that_would_fill_the_memory(
+    tmp_path: Path, opener: Opener, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = opener(write(tmp_path / "archive", {"a": bytes(1000), "b": bytes(1001)}))
+    monkeypatch.setattr(regular_files.check_size, "__defaults__", (1000,))
+    assert members.read("a") == bytes(1000)
+    assert message(lambda: members.read("b"), members.path) == "ARCHIVE: b: it has 1,001 bytes; at most 1,000 are read"

@@ -2,6 +2,7 @@
 
 import json
 import mmap
+import os
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def test_any_file(content: Json, unlisted: int, ascii_only: bool) -> None:
     assert parsed.labels(unlisted).dtype == np.int8
     assert parsed.ids == [image["id"] for image in content["images"]]
     assert parsed.files == [image["file_name"] for image in content["images"]]
-    assert np.unique(parsed.rows).tolist() == [row for row, values in enumerate(labels) if 1 in values]
+    assert np.unique(parsed.present.rows).tolist() == [row for row, values in enumerate(labels) if 1 in values]
 
 
 def test_a_file_and_a_memory_map_and_a_byte_order_mark(tmp_path: Path) -> None:
@@ -83,15 +84,18 @@ def test_a_file_and_a_memory_map_and_a_byte_order_mark(tmp_path: Path) -> None:
 
 
 def test_a_missing_or_empty_file(tmp_path: Path) -> None:
-    for name, content, how in (("no.json", None, "missing"), ("empty.json", b"", "empty"), ("folder", None, "missing")):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    needed = "a file of annotations in COCO's form, or say which in images.options.annotations"
+    kinds = {"no.json": "missing", "empty.json": "empty", "folder": "a folder", "pipe": "a named pipe"}
+    for name, how in kinds.items():
         path = tmp_path / name
-        if name == "folder":
-            path.mkdir()
-        elif content is not None:
+        content = b"" if how == "empty" else None
+        if content is not None:
             path.write_bytes(content)
         with pytest.raises(ValueError) as error:
             parse_file(path)
-        assert str(error.value) == f"{path} is {how}; it must be a file of annotations in COCO's form"
+        assert str(error.value) == f"{path} is {how}; it must be {needed}"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +105,7 @@ def test_a_missing_or_empty_file(tmp_path: Path) -> None:
         (json.dumps(small())[:-9], "Input data was truncated"),
         (b'\xef\xbb\xbf{"images": [}', "JSON is malformed: invalid character (byte 12), at '}'"),
         ("<html>", "JSON is malformed: invalid character (byte 0), at '<html>'"),
-        ('{"area": NaN}', "JSON is malformed: invalid character (byte 9), at 'NaN}'"),
+        ('{"area": NaN,\n,}', "JSON is malformed: object keys must be strings (byte 15), at ',}'"),
         ('{"area": 1,\n,}', "JSON is malformed: object keys must be strings (byte 12), at ',}'"),
         (json.dumps(small()).encode("utf-16"), "JSON is malformed: invalid character (byte 0), at "),
         (json.dumps(small(), ensure_ascii=False).encode("latin-1"), "'utf-8' codec can't decode byte 0xe4"),
@@ -129,9 +133,13 @@ def test_json_of_something_else(content: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("part", "change", "reason"),
     [
-        ("images", {"id": 1.5}, "Expected `int | str`, got `float` - at `$.images[1].id`"),
-        ("images", {"file_name": 7}, "Expected `str`, got `int` - at `$.images[1].file_name`"),
-        ("annotations", {"category_id": True}, "Expected `int | str`, got `bool` - at `$.annotations[1].category_id`"),
+        ("images", {"id": None}, "Expected `int | float | str`, got `null` - at `$.images[1].id`"),
+        ("images", {"file_name": 7}, "Expected `str | null`, got `int` - at `$.images[1].file_name`"),
+        (
+            "annotations",
+            {"image_id": True},
+            "Expected `int | float | str`, got `bool` - at `$.annotations[1].image_id`",
+        ),
         ("annotations", {"image_id": ...}, "Object missing required field `image_id` - at `$.annotations[1]`"),
         ("categories", {"name": ...}, "Object missing required field `name` - at `$.categories[1]`"),
     ],
@@ -149,17 +157,115 @@ def test_all_faults_together() -> None:
     content = small()
     content["images"] += [{"id": 3, "file_name": "e.jpg"}, {"id": 3, "file_name": "f.jpg"}]
     content["categories"] += [{"id": 2, "name": "cow"}, {"id": 5, "name": "cat"}, {"id": 6, "name": " "}]
-    pairs = [(99, 2), (99, 13), ("17", 90), (17, 1), (98, 91)]
+    content["images"].append({"id": 1.5})
+    content["images"][0]["neg_category_ids"] = [7, 90]
+    pairs = [(99, 2), (99, 13), ("017", 90), (17, 1), (98, 91), (1e17, 2)]
     content["annotations"] += [{"image_id": image, "category_id": category} for image, category in pairs]
     assert fault(content).split("\n") == [
-        "a.json: faults: 9",
+        "a.json: faults: 13",
         "images: id 3 is there 3 times",
+        "images: id 1.5 is not exactly a whole number",
         "categories: id 2 is there 2 times",
         "categories: name 'cat' is there 2 times",
         "categories: the name of id 6 is blank",
+        "images: id 1.5 has no file_name",
         "annotations with image_id 99, no id in images: 2",
-        "annotations with image_id '17', no id in images: 1",
+        "annotations with image_id '017', no id in images: 1",
         "annotations with image_id 98, no id in images: 1",
+        "annotations with image_id 1e+17, no id in images: 1",
         "annotations with category_id 1, no id in categories: 1",
         "annotations with category_id 91, no id in categories: 1",
+        "images with neg_category_ids 7, no id in categories: 1",
+    ]
+
+
+# Forms that tools write
+
+
+def labels_of(content: Json, unlisted: int = 0) -> list[list[int]]:
+    return parse(json.dumps(content).encode(), "a.json").labels(unlisted).tolist()
+
+
+@pytest.mark.parametrize("of", [str, float])
+@pytest.mark.parametrize("part", ["images", "annotations", "categories"])
+def test_ids_of_another_type_in_one_part(part: str, of: type) -> None:
+    content = small()
+    for one in content[part]:
+        one.update({key: of(one[key]) for key in ("id", "image_id", "category_id") if key in one})
+    order = [0, 1, 2] if (part, of) != ("categories", str) else [1, 0, 2]  # "13" < "2" < "90"
+    expected = np.array([[0, 0, 1], [0, 0, 0], [1, 0, 1]])
+    names = ["Hündin", "none", "cat"]
+    parsed = parse(json.dumps(content).encode(), "a.json")
+    assert [name for _, name in parsed.categories] == [names[i] for i in order]
+    assert parsed.labels(0).tolist() == expected[:, order].tolist()
+
+
+def test_an_id_of_another_type_that_could_be_two() -> None:
+    content = small()
+    content["images"] += [{"id": "17", "file_name": "text.jpg"}, {"id": "5", "file_name": "5.jpg"}]
+    content["annotations"] += [{"image_id": "17", "category_id": 2}, {"image_id": 5, "category_id": 2}]
+    assert labels_of(content) == [[0, 0, 1], [0, 0, 0], [1, 0, 1], [1, 0, 0], [1, 0, 0]]
+    large = 2**53 + 1  # as a float another whole number, here the id of another image
+    content = {**small(), "images": [{"id": large + i, "file_name": f"{i}.jpg"} for i in range(2)]}
+    content["annotations"] = [{"image_id": float(large), "category_id": 2}]
+    assert fault(content) == f"a.json: faults: 1\nannotations with image_id {float(large)!r}, no id in images: 1"
+
+
+def test_numbers_that_json_lacks() -> None:
+    """As pandas and Python write them; within a text they are words."""
+    content = small()
+    content["images"][0].update(width=float("nan"), file_name='NaN ", -Infinity \\')
+    content["annotations"][0].update(area=float("inf"), bbox=[-float("inf"), {"NaN": float("nan")}])
+    text = json.dumps(content)
+    assert text.count("NaN") == 4 and text.count("Infinity") == 3
+    parsed = parse(text.encode(), "a.json")
+    assert parsed.files[0] == content["images"][0]["file_name"]
+    assert parsed.labels(0).tolist() == labels_of(small())
+
+
+def lvis() -> Json:
+    """As https://www.lvisdataset.org/dataset describes it, and with the positive ids of Detic's files."""
+    content = small()
+    host = "http://images.cocodataset.org/train2017"
+    for image in content["images"]:
+        image["coco_url"] = f"{host}/{image['id']:012d}.jpg"
+        del image["file_name"]
+        image.update(neg_category_ids=[], not_exhaustive_category_ids=[])
+    content["images"][0].update(neg_category_ids=[2, 13], not_exhaustive_category_ids=[90])
+    content["images"][1].update(neg_category_ids=[2], pos_category_ids=[13])
+    return content
+
+
+def test_lvis() -> None:
+    parsed = parse(json.dumps(lvis()).encode(), "a.json")
+    assert parsed.files == [f"train2017/{number:012d}.jpg" for number in (17, 3, 4)]
+    assert parsed.labels(0).tolist() == [[-1, -1, 1], [-1, 1, 0], [1, 0, 1]]
+    assert parsed.federated and not parse(json.dumps(small()).encode(), "a.json").federated
+    content = lvis()
+    content["images"][0]["neg_category_ids"].append(90)
+    content["images"][1]["pos_category_ids"].append(2)
+    assert fault(content).split("\n") == [
+        "a.json: faults: 2",
+        "image id 17: 'cat' is both present and in neg_category_ids",
+        "image id 3: 'Hündin' is both present and in neg_category_ids",
+    ]
+
+
+def test_what_may_bear_labels_and_is_not_read_is_named() -> None:
+    content = small()
+    assert parse(json.dumps(content).encode(), "a.json").notes == []
+    marks = [
+        {"ignore": 1, "score": 0},
+        {"ignore": 0, "score": 0.5, "attributes": {"colour": "red"}},
+        {"attributes": {}},
+    ]
+    for one, mark in zip(content["annotations"], marks, strict=False):
+        one.update(mark)
+    content["images"][2].update(tags=["night"], split="train")
+    assert parse(json.dumps(content).encode(), "a.json").notes == [
+        "1 annotations are marked ignore: their classes count as present",
+        "2 annotations have a score: their classes count as present, whatever it is",
+        "1 annotations have attributes, which are not read",
+        "1 images have tags, which are not read",
+        "1 images have a split, which is not read: annotations takes a file for each split",
     ]

@@ -124,8 +124,8 @@ def test_what_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     [
         (lambda path: None, " is missing; it has the columns image, ..."),
         (Path.mkdir, " is a folder; it must be a CSV file"),
-        (os.mkfifo, " is a pipe or device; it must be a CSV file"),
-        (lambda path: path.symlink_to("/dev/zero"), " is a pipe or device; it must be a CSV file"),
+        (os.mkfifo, " is a named pipe; it must be a CSV file"),
+        (lambda path: path.symlink_to("/dev/zero"), " is a device; it must be a CSV file"),
     ],
 )
 def test_no_file(tmp_path: Path, make: Callable[[Path], None], message: str) -> None:

@@ -70,6 +70,6 @@ def _path(part: str) -> str:
 def _official(content: Callable[[str], bytes], part: str) -> tuple[tuple[tuple[Id, str], ...], list[str], lb.Labels]:
     """Categories, names of the images with an annotation, and their labels int8 [n, L]."""
     parsed = parse(content(_path(part)), _path(part))
-    annotated = np.unique(parsed.rows).tolist()
+    annotated = np.unique(parsed.present.rows).tolist()
     rows = np.array(sorted(annotated, key=lambda row: str(parsed.ids[row])), np.int64)
     return parsed.categories, [f"{part}/{parsed.files[row]}" for row in rows], parsed.labels(lb.ABSENT)[rows]

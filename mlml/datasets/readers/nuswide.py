@@ -8,6 +8,7 @@ training and validation images, the val images are the test images.
 
 import ast
 import logging
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from mlml import labels as lb
 from mlml.datasets.csv_table import open_sheet
+from mlml.datasets.regular_files import kind
 from mlml.datasets.source import Source
 from mlml.datasets.user_folder import RawTable, below, source
 
@@ -66,6 +68,9 @@ def read(
 def _choose_form(folder: Path, chosen: Form | None) -> str:
     needed = {"csv": [CSV], "npy": [name for pair in NPY.values() for name in pair]}
     missing = {form: [name for name in names if not (folder / name).is_file()] for form, names in needed.items()}
+    for name in {*chain(*missing.values()), CONCEPTS}:
+        if what := kind(folder / name):
+            raise ValueError(f"{folder / name} is {what}, not a file")
     forms = [form for form in needed if not missing[form] and chosen in (None, form)]
     if len(forms) > 1:
         raise ValueError(f"{folder} has {CSV} and the .npy files; say csv or npy in images.options.labels")
@@ -133,7 +138,7 @@ def _load(path: Path, kind: str, dimensions: int) -> np.ndarray:
     """Load "text" or "numbers" (bool, integers or floats) from a .npy file, without Python objects, which run code."""
     try:
         array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, SyntaxError) as error:
+    except (OSError, ValueError, EOFError, SyntaxError, MemoryError) as error:
         if "allow_pickle" in str(error) and path.read_bytes()[:6] == b"\x93NUMPY":
             remedy = "np.save(path, np.array(np.load(path, allow_pickle=True).tolist()))"
             raise ValueError(

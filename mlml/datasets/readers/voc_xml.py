@@ -5,28 +5,32 @@ unknown, so an option must.
 """
 
 import os
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Literal, NamedTuple
-from xml.etree import ElementTree
 
 import numpy as np
 
 from mlml import labels as lb
+from mlml.datasets.file_names import comparable
+from mlml.datasets.image_files import ImageFiles, SeveralFiles
+from mlml.datasets.regular_files import check_file
 from mlml.datasets.source import Source
+from mlml.datasets.split_paths import SplitPaths, by_split, image_folders
 from mlml.datasets.user_folder import STATES, Classes, RawTable, State, below, source
+from mlml.datasets.voc_file import parse
 
 LISTS = {"train.txt": "train", "val.txt": "val", "test.txt": "test"}
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 _MAIN = "ImageSets/Main"
 
 
-class _Annotation(NamedTuple):
-    """A parsed XML file: its image, whether each class has an object that is not difficult, and its faults."""
+class _File(NamedTuple):
+    """An XML file: the split that its folder stands for or "", its place for messages, its path."""
 
-    filename: str
-    objects: dict[str, bool]
-    faults: list[str]
+    key: str
+    place: str
+    path: Path
 
 
 def read(
@@ -34,8 +38,8 @@ def read(
     archives: Path,
     *,
     unlisted: State,
-    annotations: str = "Annotations",
-    images: str = "JPEGImages",
+    annotations: SplitPaths = "Annotations",
+    images: SplitPaths | None = None,
     splits: str = _MAIN,
     difficult: Literal["present", "absent", "unknown"] = "absent",
     classes: Classes | None = None,
@@ -47,8 +51,10 @@ def read(
         folder: the data set's folder.
         archives: unused.
         unlisted: state of a class without an object in an image.
-        annotations: the folder of the XML files.
-        images: the folder of the images. An XML file's image is the one it names, or else the one with its stem.
+        annotations: the folder of the XML files, or one for each split.
+        images: the folder of the images, or one for each of `annotations`; None: ``JPEGImages``, or without such a
+            folder those of the XML files. An XML file's image is the one it names, or else the one with its stem;
+            if both are there, that is a fault, for the files may have been renamed.
         splits: the folder with train.txt, val.txt and test.txt, the names of XML files without .xml; optional.
         difficult: state of a class whose objects are all marked difficult; absent in the protocol of Pascal VOC.
         classes: the names of all classes; None: all names that occur, sorted.
@@ -57,86 +63,99 @@ def read(
     Raises:
         ValueError: a file is missing or wrong; one line per fault, all faults together.
     """
-    where, root = below(folder, annotations, "annotations"), below(folder, images, "images")
-    lists = below(folder, splits, "splits")
-    for path in (where, root, *([lists] if splits != _MAIN else [])):
+    where = by_split(folder, annotations, "annotations")
+    for path in where.values():
         if not path.is_dir():
-            raise ValueError(f"{path} is missing; it must be a folder")
-    files = {path.stem: path for path in sorted(where.iterdir()) if path.suffix.lower() == ".xml"}
-    words, faults = _read_splits(lists, files) if lists.is_dir() else ({}, [])
+            raise ValueError(f"{path} is missing; it is the folder of the XML files (images.options.annotations)")
+    root, start = image_folders(folder, where, images, "JPEGImages")
+    files, notes = _xml_files(where)
+    lists = below(folder, splits, "splits")
+    if splits != _MAIN and not lists.is_dir():
+        raise ValueError(f"{lists} is missing; it must be a folder")
+    words, faults = _read_splits(lists, files) if lists.is_dir() and "" in where else ({}, [])
     allowed = frozenset(classes) if classes else None
-    parsed = {stem: _parse(path, allowed) for stem, path in files.items()}
-    faults += [(files[stem].name, fault) for stem, one in parsed.items() for fault in one.faults]
-    all_classes = tuple(classes or sorted({name for one in parsed.values() for name in one.objects}))
+    parsed = [parse(file.path, allowed) for file in files]
+    faults += [(file.place, fault) for file, one in zip(files, parsed, strict=True) for fault in one.faults]
+    all_classes = tuple(classes or sorted({name for one in parsed for name in one.objects}))
     if files and not all_classes and not faults:
-        raise ValueError(f"{where}: no XML file has an object")
-    pictures = _pictures(root)
-    good = {stem: one for stem, one in parsed.items() if one.filename}
-    names = [_image(root, one.filename, pictures.get(stem)) for stem, one in good.items()]
-    matrix = _matrix([one.objects for one in good.values()], all_classes, STATES[unlisted], STATES[difficult])
-    split = [words.get(stem, "train") for stem in good] if words else None
-    places = [files[stem].name for stem in good]
-    return source(RawTable(where, all_classes, names, split, matrix, places, faults, root), upright)
+        raise ValueError(f"{', '.join(map(str, where.values()))}: no XML file has an object")
+    good = [(file, one) for file, one in zip(files, parsed, strict=True) if one.filename]
+    pictures = ImageFiles(root)
+    images_of = [_image(pictures, start[file.key], one.filename, file.path.stem) for file, one in good]
+    faults += [(file.place, fault) for (file, _), (_, fault) in zip(good, images_of, strict=True) if fault]
+    raw = RawTable(
+        file=where.get("", folder),
+        classes=all_classes,
+        images=[name for name, _ in images_of],
+        split=[file.key or words.get(_stem(file), "train") for file, _ in good] if words or "" not in where else None,
+        labels=_matrix([one.objects for _, one in good], all_classes, STATES[unlisted], STATES[difficult]),
+        places=[file.place for file, _ in good],
+        faults=faults,
+        root=root,
+        notes=notes,
+        combine=False,  # a copied XML file may still name the first one's image
+    )
+    return source(raw, upright)
 
 
-def _parse(path: Path, classes: Collection[str] | None) -> _Annotation:
-    try:
-        tree = ElementTree.parse(path, ElementTree.XMLParser(target=_NoDoctype()))
-    except (ElementTree.ParseError, ValueError, LookupError) as error:
-        return _Annotation("", {}, [f"no XML that can be read: {error}"])
-    filename = (tree.findtext("filename") or "").strip()
-    faults = [] if filename else ["there is no <filename>"]
-    objects: dict[str, bool] = {}
-    for number, one in enumerate(tree.findall("object"), 1):
-        name, flag = ((one.findtext(key) or "").strip() for key in ("name", "difficult"))
-        if not name:
-            faults.append(f"object {number} has no <name>")
-        elif classes is not None and name not in classes:
-            faults.append(f"object {number}: class {name!r} is not in images.options.classes")
-        elif flag not in ("", "0", "1"):
-            faults.append(f"object {number}: <difficult> is {flag!r}, not 0 or 1")
-        else:
-            objects[name] = objects.get(name, False) or flag != "1"
-    return _Annotation(filename, objects, faults)
+def _xml_files(where: Mapping[str, Path]) -> tuple[list[_File], tuple[str, ...]]:
+    """The XML files, sorted, and notes on those that are not read."""
+    files, notes = [], []
+    for key, path in where.items():
+        within = f"{path.name}/" if key else ""
+        names = sorted(name for name in os.listdir(path) if _is_xml(name))
+        files += [_File(key, within + name, path / name) for name in names]
+        deeper = sum(_is_xml(name) for _, _, names in os.walk(path) for name in names) - len(names)
+        if deeper:
+            notes.append(f"{deeper:,} XML files in folders below {path} are not read")
+    return files, tuple(notes)
 
 
-class _NoDoctype(ElementTree.TreeBuilder):
-    """Refuses a document type: its entities may fill the memory, and these files need none."""
-
-    def doctype(self, name: str, pubid: str, system: str) -> None:
-        raise ValueError("it has a DOCTYPE, which is not read; remove it")
+def _is_xml(name: str) -> bool:
+    return name.lower().endswith(".xml") and not name.startswith(".")  # macOS adds ._a.xml to a.xml
 
 
-def _read_splits(folder: Path, files: dict[str, Path]) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """The split of each XML file, and the faults of the lists."""
-    existing = [name for name in LISTS if (folder / name).is_file()]
+def _stem(file: _File) -> str:
+    return comparable(file.path.stem)
+
+
+def _read_splits(folder: Path, files: Sequence[_File]) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """The split of each stem of an XML file, and the faults of the lists."""
+    existing = [name for name in LISTS if os.path.lexists(folder / name)]
     if not existing:
         raise ValueError(f"{folder} has none of {', '.join(LISTS)}; remove the folder to have the images split")
+    places = defaultdict(list)
+    for file in files:
+        places[_stem(file)].append(file.place)
     words: dict[str, str] = {}
     faults = []
     for name in existing:
+        check_file(folder / name, "a list of XML files")
         for number, line in enumerate((folder / name).read_text("utf-8-sig", "replace").splitlines(), 1):
-            stem = line.strip()
-            if stem and stem not in files:
-                faults.append((f"{name}, line {number}", f"{stem!r} is not the name of an XML file, without .xml"))
+            stem = comparable(line)
+            if stem and stem not in places:
+                fault = f"{line.strip()!r} is not the name of an XML file, without .xml"
+                faults.append((f"{name}, line {number}", fault))
             elif stem and words.setdefault(stem, LISTS[name]) != LISTS[name]:
-                faults.append((files[stem].name, f"is in {words[stem]}.txt and in {name}"))
-    faults += [(path.name, f"is in none of {', '.join(existing)}") for stem, path in files.items() if stem not in words]
+                faults += [(place, f"is in {words[stem]}.txt and in {name}") for place in places[stem]]
+    faults += [(file.place, f"is in none of {', '.join(existing)}") for file in files if _stem(file) not in words]
     return words, faults
 
 
-def _pictures(root: Path) -> dict[str, str]:
-    """Stem -> name of the images in a folder; of several suffixes, the first in `SUFFIXES` counts."""
-    rank = {suffix: i for i, suffix in enumerate(SUFFIXES)}
-    paths = [path for path in root.iterdir() if path.suffix.lower() in rank]
-    return {path.stem: path.name for path in sorted(paths, key=lambda path: (-rank[path.suffix.lower()], path.name))}
-
-
-def _image(root: Path, filename: str, same_stem: str | None) -> str:
-    """The image that an XML file names, or else the one with its stem."""
-    path = PurePath(filename)
-    inside = not path.is_absolute() and ".." not in path.parts
-    return filename if same_stem is None or (inside and os.path.isfile(root / path)) else same_stem
+def _image(pictures: ImageFiles, start: str, filename: str, stem: str) -> tuple[str, str]:
+    """The image that an XML file names, or else the one with its stem; and a fault, if both are there."""
+    named = start + filename
+    try:
+        own = pictures.find(start + stem)
+    except SeveralFiles:
+        return named if pictures.has(named) else start + stem, ""
+    except ValueError:
+        return named, ""
+    if os.path.isabs(filename) or not pictures.has(named):
+        return own, ""
+    if named == own or comparable(PurePath(filename).stem) == comparable(stem):
+        return named, ""
+    return named, f"its <filename> is {filename!r}, but there is {own!r} too; correct it, or move that file away"
 
 
 def _matrix(objects: Sequence[dict[str, bool]], classes: tuple[str, ...], unlisted: int, difficult: int) -> lb.Labels:

@@ -77,10 +77,97 @@ def test_images_beside_the_file_and_ids_of_text(tmp_path: Path) -> None:
     content = instances(
         {"x": "ü x.png", "y": "y.png"}, [("y", "b")], [{"id": "b", "name": "B"}, {"id": "a", "name": "A"}]
     )
-    table = read(brought(tmp_path, {"instances.json": content}, "."), images=".").table
-    assert table.classes == ("A", "B")
-    assert table.images == ("y.png", "ü x.png")
-    assert table.labels.tolist() == [[-1, 1], [-1, -1]]
+    brought(tmp_path, {"instances.json": content}, ".")
+    for options in ({"images": "."}, {}):
+        table = read(tmp_path, **options).table
+        assert table.classes == ("A", "B")
+        assert table.images == ("y.png", "ü x.png")
+        assert table.labels.tolist() == [[-1, 1], [-1, -1]]
+
+
+def test_each_split_with_its_folder(tmp_path: Path) -> None:
+    """As Roboflow exports it, and as COCO 2017 lies on disk; the same name may be there in several."""
+    files = {
+        "train/_annotations.coco.json": instances({0: "a.png", 1: "b.png"}, [(1, 7)]),
+        "valid/_annotations.coco.json": instances({2: "a.png"}, [(2, 3)]),
+        "test/_annotations.coco.json": instances({3: "c.png"}, [(3, 3)]),
+    }
+    for name, content in files.items():
+        brought(tmp_path, {name: content}, str(Path(name).parent))
+    names = dict(zip(("train", "val", "test"), files, strict=True))
+    source = read(tmp_path, annotations=names)
+    assert source.table.images == ("test/c.png", "train/a.png", "train/b.png", "valid/a.png")
+    assert source.table.split == ("test", "train", "train", "validation")
+    assert source.table.labels.tolist() == [[1, -1], [-1, -1], [-1, 1], [1, -1]]
+    assert [decode(source.read(row)).getpixel((0, 0)) for row in range(4)] == [(grey,) * 3 for grey in (3, 0, 1, 2)]
+    assert source.notes == ()
+
+    (tmp_path / "annotations").mkdir()
+    for key, name in names.items():
+        (tmp_path / name).rename(tmp_path / f"annotations/{key}.json")
+    names = {key: f"annotations/{key}.json" for key in names}
+    folders = {"train": "train", "val": "valid", "test": "test"}
+    again = read(tmp_path, annotations=names, images=folders)
+    assert again.table.images == source.table.images and again.table.labels.tolist() == source.table.labels.tolist()
+    line = "images.options.images: must be one path, or have the keys of annotations"
+    assert fault(tmp_path, annotations=names, images={"train": "train"}) == line
+    line = "FOLDER/images is missing; it is the folder of the images, or say which in images.options.images"
+    assert fault(tmp_path, annotations=names) == line
+
+
+@pytest.mark.parametrize(
+    "form", ["images/{}.png", "../../label-studio/upload/1/{}.png", "images\\{}.png", "{}", "{}.PNG"]
+)
+def test_names_as_tools_write_them(tmp_path: Path, form: str) -> None:
+    brought(tmp_path, {"instances.json": instances({1: "a.png", 2: "b.png"}, [(1, 7)])})
+    content = instances({1: form.format("a"), 2: form.format("b")}, [(1, 7)])
+    (tmp_path / "instances.json").write_text(json.dumps(content))
+    (tmp_path / "images/more.png").touch()
+    source = read(tmp_path)
+    assert source.table.images == (form.format("a"), form.format("b"))
+    assert source.table.labels.tolist() == [[-1, 1], [-1, -1]]
+    assert [decode(source.read(row)).getpixel((0, 0)) for row in range(2)] == [(1,) * 3, (2,) * 3]
+    assert source.notes == (
+        f"2 images are not listed under the names of their files, as {form.format('a')!r} for 'a.png'",
+        f"1 pictures in {tmp_path}/images are not in the labels, as 'more.png'",
+    )
+
+
+def test_lvis(tmp_path: Path) -> None:
+    content = instances({17: "train2017/17.png", 3: "train2017/3.png"}, [(17, 7)])
+    brought(tmp_path, {"instances.json": content})
+    for image in content["images"]:
+        image["coco_url"] = f"http://images.cocodataset.org/{image.pop('file_name')}"
+        image["neg_category_ids"] = [3] if image["id"] == 17 else []
+    content["annotations"][0]["score"] = 0.5
+    (tmp_path / "instances.json").write_text(json.dumps(content))
+    source = read(tmp_path, unlisted="unknown")
+    assert source.table.images == ("train2017/17.png", "train2017/3.png")
+    assert source.table.labels.tolist() == [[-1, 1], [0, 0]]
+    line = f"{tmp_path}/instances.json: 1 annotations have a score: their classes count as present, whatever it is"
+    assert source.notes == (line,)
+    assert fault(tmp_path) == (
+        "FOLDER/instances.json has lists of negatives (neg_category_ids), as LVIS: other classes were not looked for; "
+        "set images.options.unlisted to unknown"
+    )
+
+
+def test_two_ids_of_one_file(tmp_path: Path) -> None:
+    """Their labels are combined if they agree."""
+    content = instances({1: "a.png", 2: "b.png"}, [(1, 7), (3, 3), (3, 7), (2, 3)])
+    brought(tmp_path, {"instances.json": content})
+    content["images"].insert(0, {"id": 3, "file_name": "a.png"})
+    (tmp_path / "instances.json").write_text(json.dumps(content))
+    source = read(tmp_path, unlisted="unknown")
+    assert source.table.images == ("a.png", "b.png")
+    assert source.table.labels.tolist() == [[1, 1], [1, 0]]
+    assert source.notes == (
+        "1 images are listed again, as 'a.png' (image id 3, image id 1): their labels are combined",
+    )
+    assert faults(tmp_path) == [
+        "image id 1: image 'a.png' stands in image id 3 too, where class 'Käse' is present, not absent; "
+        "correct or merge the two"
+    ]
 
 
 # What can be wrong
@@ -104,7 +191,7 @@ def test_images_beside_the_file_and_ids_of_text(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_options(tmp_path: Path, options: dict[str, Any], line: str) -> None:
-    must = ("must be a file, or a file each under some of train, validation, val, test", "must be a path below FOLDER")
+    must = ("must be a path, or a path each under some of train, validation, val, test", "must be a path below FOLDER")
     assert (READER if options else Reader("coco")).fault(tmp_path, **options) == line.format(*must)
 
 
@@ -115,10 +202,14 @@ def test_a_fault_within_a_file_is_reported_with_its_name(tmp_path: Path) -> None
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
-    reason = "FOLDER/images is missing; it is the folder of the images, or say which in images.options.images"
-    assert fault(tmp_path) == reason
+    reason = "FOLDER/{} is missing; it is the folder of the images, or say which in images.options.images"
+    assert fault(tmp_path) == fault(tmp_path, annotations="sub/a.json") == reason.format("images")
+    assert fault(tmp_path, images="none") == reason.format("none")
+    brought(tmp_path, {"instances.json": SMALL}, "photos")
+    assert fault(tmp_path) == reason.format("images")
     brought(tmp_path, {"instances.json": SMALL})
-    reason = "FOLDER/val.json is missing; it must be a file of annotations in COCO's form"
+    needed = "a file of annotations in COCO's form, or say which in images.options.annotations"
+    reason = f"FOLDER/val.json is missing; it must be {needed}"
     assert fault(tmp_path, annotations={"train": "instances.json", "val": "val.json"}) == reason
 
 
@@ -134,7 +225,8 @@ def test_all_faults_of_images_with_their_ids(tmp_path: Path) -> None:
         f"image id 3: image '{outside}' lies outside of FOLDER/images; put it into the folder",
         "image id 4: image 'no.png' is missing",
         "image id x: image 'a' is missing: it is a folder",
-        "image id 6: image 'a/../b.png' stands in image id 1 too, with other labels; remove one of them",
+        "image id 6: image 'a/../b.png' stands in image id 1 too, where class 'dog' is present, not absent; "
+        "correct or merge the two",
     ]
 
 

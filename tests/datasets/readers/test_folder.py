@@ -153,9 +153,6 @@ def test_all_faults_together_with_their_rows(tmp_path: Path) -> None:
         "images/../images/b.png,train,1,0\n"
     )
     assert faults(brought(root, labels)) == [
-        "row 10: the cell 'image' is blank; it must name an image",
-        "row 11: 3 cells, the header has 4",
-        "row 12: 5 cells, the header has 4",
         "row 2: class 'Käse': 'yes' is not 1, 0, -1 or blank",
         "row 4: split 'dev' is not train, val or test",
         "row 4: class 'cat': '2' is not 1, 0, -1 or blank",
@@ -164,7 +161,11 @@ def test_all_faults_together_with_their_rows(tmp_path: Path) -> None:
         "row 7: image '../outside.png' lies outside of FOLDER; put it into the folder",
         "row 8: image 'images/z.png' is missing",
         "row 9: image 'images' is missing: it is a folder",
-        "row 13: image 'images/../images/b.png' stands in row 4 too, with other labels; remove one of them",
+        "row 10: the cell 'image' is blank; it must name an image",
+        "row 11: 3 cells, the header has 4",
+        "row 12: 5 cells, the header has 4",
+        "row 13: image 'images/../images/b.png' stands in row 4 too, as 'images/b.png', with other labels; "
+        "merge the two",
     ]
 
 
@@ -185,7 +186,8 @@ def test_links(tmp_path: Path) -> None:
     assert faults(root) == [
         f"row 2: image 'images/out.png' is a link that leads out of FOLDER, to {outside}; copy the file",
         "row 3: image 'images/circle.png' is missing: it is a link that leads nowhere",
-        "row 5: image 'images/same.png' stands in row 4 too, with the same labels; remove one of them",
+        "row 5: image 'images/same.png' stands in row 4 too, as 'images/a.png', with the same labels; "
+        "remove one of them",
     ]
     cached = tmp_path / "cache/files/md5/ab/cdef"
     cached.parent.mkdir(parents=True)
@@ -198,12 +200,11 @@ def test_links(tmp_path: Path) -> None:
 
 
 def test_hints_for_names_that_are_nearly_right(tmp_path: Path) -> None:
-    root = brought(tmp_path, table_of("images/A.PNG", "images\\b.png", "images/a\u0308.png", "x" * 300), "a b \u00e4")
+    root = brought(tmp_path, table_of("images/A.PNG", "images/b.gif", "x" * 300), "a b")
     assert faults(root) == [
         "row 2: image 'images/A.PNG' is missing; there is 'a.png', which differs in upper and lower case",
-        "row 3: image 'images\\\\b.png' is missing; write its path with / instead of \\",
-        "row 4: image 'images/a\u0308.png' is missing; there is '\u00e4.png', which differs in Unicode form",
-        f"row 5: image '{'x' * 300}' is missing",
+        "row 3: image 'images/b.gif' is missing; there is 'b.png'",
+        f"row 4: image '{'x' * 300}' is missing",
     ]
 
 

@@ -20,6 +20,7 @@ read, fault, faults = READER.read, READER.fault, READER.faults
 
 def brought(folder: Path, labels: str | bytes, images: str = "a b c d e") -> Path:
     """A folder with this labels.csv and placeholder files with these names."""
+    folder.mkdir(exist_ok=True)
     for name in images.split():
         (folder / f"{name}.jpg").write_bytes(name.encode())
     (folder / "labels.csv").write_bytes(labels.encode() if isinstance(labels, str) else labels)
@@ -112,7 +113,7 @@ def notes(folder: Path, **options: Any) -> list[str]:
 
 
 def test_columns_that_are_not_read_are_named(tmp_path: Path) -> None:
-    brought(tmp_path, ',image,labels,"a\x1b",note,\n0,a.jpg,cat;dog,val,x,\n1,b.jpg,cat,val,x,\n')
+    brought(tmp_path, ',image,labels,"a\x1b",note,\n0,a.jpg,cat;dog,val,x,\n1,b.jpg,cat,val,x,\n', "a b")
     assert notes(tmp_path) == ["columns that are not read: 'a\\x1b', 'note'"]
     brought(tmp_path, "image,labels,,\na.jpg,cat,dog,\nb.jpg,cat,,\n")
     assert faults(tmp_path) == ["row 2: 'dog' stands in column 3, which has no name; name it, or remove what is in it"]
@@ -144,8 +145,8 @@ def test_what_looks_like_a_list_is_no_class(tmp_path: Path) -> None:
     ]
     names = ["cat|dog", "cat", "dog", "cat,cow", "[cat, dog]", "'cat'"]
     assert read(tmp_path, classes=names).table.classes == tuple(names)
-    brought(tmp_path, "image,labels\na.jpg,cat dog\nb.jpg,cow bird\n")
-    assert notes(tmp_path) == ["no image lists more than one class; images.options.separator is ';'"]
+    brought(tmp_path / "other", "image,labels\na.jpg,cat dog\nb.jpg,cow bird\n", "a b")
+    assert notes(tmp_path / "other") == ["no image lists more than one class; images.options.separator is ';'"]
 
 
 def test_names_that_mislead(tmp_path: Path) -> None:
@@ -170,7 +171,7 @@ CHEST_XRAY14 = (
 
 @pytest.mark.parametrize(("unlisted", "value"), [("absent", -1), ("unknown", 0)])
 def test_chest_xray14_as_it_comes(tmp_path: Path, unlisted: str, value: int) -> None:
-    folder = brought(tmp_path, CHEST_XRAY14)
+    folder = brought(tmp_path, CHEST_XRAY14, "a b c")
     assert fault(folder).endswith("go into images.options, as image_column: Image Index, column: ...")
     options = {"image_column": "Image Index", "column": "Finding Labels", "unlisted": unlisted}
     (line,) = faults(folder, **options)
@@ -191,9 +192,9 @@ def test_none_stands_alone(tmp_path: Path) -> None:
     text = "image,labels,not\na.jpg,none;cat,\nb.jpg,cat,none\nc.jpg,none,dog\nd.jpg,none,\nd.jpg,cat,\ne.jpg,cat,\n"
     alone = "'none' says that no class is present: it must stand alone, as present"
     assert faults(brought(tmp_path, text), none="none", absent_column="not", rows="label") == [
-        "row 6: 'cat' is present in row 6, but no class is in row 5",
         f"row 2: {alone}",
         f"row 3: {alone}",
+        "row 6: 'cat' is present in row 6, but no class is in row 5",
     ]
 
 
@@ -246,11 +247,11 @@ def test_rows_of_labels_that_do_not_fit(tmp_path: Path) -> None:
     options = {"rows": "label", "value_column": "value"}
     lines = faults(brought(tmp_path, text), **options)
     assert lines == [
+        f"row 3: {label_cells.ASK}",
         "row 4: 'cat' is present in row 2, but absent in row 4",
+        "row 5: image 'a.jpg' is in two splits, train (row 2) and validation; a photograph belongs in one",
         "row 6: the value '0.7' is not 1, 0, -1 or blank",
         "row 8: the value 'yes' is not 1, 0, -1 or blank",
-        f"row 3: {label_cells.ASK}",
-        "row 5: image 'a.jpg' is in two splits, train (row 2) and validation; a photograph belongs in one",
     ]
 
 
@@ -266,15 +267,15 @@ def test_all_faults_together(tmp_path: Path) -> None:
     )
     options = {"absent_column": "not", "classes": ["cat", "dog"]}
     assert faults(brought(tmp_path, text), **options) == [
-        "row 5: 3 cells, the header has 4",
-        "row 7: image 'a.jpg' stands in row 2 too; merge the rows, or set images.options.rows: label if a row is one "
-        "label of an image",
         "row 3: split 'trian' is not train, val or test",
         "row 3: 'cow' is not in images.options.classes",
         "row 3: 'pig' is not in images.options.classes",
         "row 4: 'cat' is in both lists, present and absent",
         "row 4: 'dog' is in both lists, present and absent",
+        "row 5: 3 cells, the header has 4",
         "row 6: image 'x.jpg' is missing",
+        "row 7: image 'a.jpg' stands in row 2 too; merge the rows, or set images.options.rows: label if a row is one "
+        "label of an image",
     ]
 
 

@@ -1,6 +1,7 @@
 """NUS-WIDE: both forms of the label lists give the same table; one message reports all faults."""
 
 import csv
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -174,7 +175,6 @@ def test_all_faults_of_the_table_together(tmp_path: Path) -> None:
     (tmp_path / CSV).write_text("\n".join(lines))
     a_list = "is no list of names such as \"['clouds', 'sky']\""
     assert faults(tmp_path) == [
-        "row 9: 4 cells, the header has 3",
         "row 2: label 'Sky' is none of the 81 classes",
         "row 2: label 'aeroplane' is none of the 81 classes",
         f"row 3: label \"['sky'\" {a_list}",
@@ -183,6 +183,7 @@ def test_all_faults_of_the_table_together(tmp_path: Path) -> None:
         f"row 5: label \"['sky', 3]\" {a_list}",
         f"row 6: label \"__import__('os').getcwd()\" {a_list}",
         "row 8: image 'none.jpg' is missing",
+        "row 9: 4 cells, the header has 3",
         "row 10: image '../x.jpg' lies outside of FOLDER/images; put it into the folder",
         "row 11: image 'a/1.jpg' is in two splits, train (row 2) and test; a photograph belongs in one",
     ]
@@ -242,6 +243,8 @@ def concepts(names: tuple[str, ...]) -> Callable[[Path], object]:
 IMAGES, LABELS = NPY["train"]
 UNREADABLE = f"{LABELS} is no .npy file that can be read; bring it again"
 NOT_CLASSES = "names that are not the 81 classes, a line each"
+HEADER = str({"descr": "<f8", "fortran_order": False, "shape": (1 << 50, 81)}).encode()
+HUGE = b"\x93NUMPY\1\0" + len(HEADER).to_bytes(2, "little") + HEADER
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "objects": (
         saved(IMAGES, np.array(["a/1.jpg"] * 5, dtype=object)),
@@ -255,6 +258,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         f"{LABELS} is [5, 80], not [5, 81]: a row for each of {IMAGES}, a column for each class",
     ),
     "lfs": (lambda folder: (folder / LABELS).write_text("version https://git-lfs.github.com/spec/v1\n"), UNREADABLE),
+    "a size that no memory has": (lambda folder: (folder / LABELS).write_bytes(HUGE), UNREADABLE),
+    "a pipe": (
+        lambda folder: ((folder / LABELS).unlink(), os.mkfifo(folder / LABELS)),
+        f"{LABELS} is a named pipe, not a file",
+    ),
     "80 classes": (concepts(CLASSES[:-1]), f"{CONCEPTS} has 80 {NOT_CLASSES}"),
     "one twice": (concepts((*CLASSES[:-1], CLASSES[0])), f"{CONCEPTS} has 81 {NOT_CLASSES}"),
 }

@@ -1,7 +1,10 @@
 """Images with an XML file each: accepted variants, no guesses; one reason reports all faults."""
 
+import os
 import sys
+import unicodedata
 from pathlib import Path
+from typing import Literal
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -118,17 +121,80 @@ def test_which_image(tmp_path: Path) -> None:
     folder = brought(tmp_path)
     for name in ("sub", "c.jpg.d"):
         (folder / "JPEGImages" / name).mkdir()
-    for name in ("sub/Bild 1.JPG", "b.PNG", "b.webp", "c.jpeg"):
+    for name in ("sub/Bild 1.JPG", "b.BMP", "c.tif", "d.png"):
         (folder / "JPEGImages" / name).write_bytes(name.encode())
-    for stem in "bc":
+    for stem in "abc":
         (folder / f"JPEGImages/{stem}.jpg").unlink()
-    write(folder, "a", xml("sub/Bild 1.JPG", FILES["a"]))  # the one that it names, though there is an a.jpg
-    write(folder, "b", xml("IMG_7.jpg", FILES["b"]))  # of its own name: .png before .webp
+    write(folder, "a", xml("sub/Bild 1.JPG", FILES["a"]))  # the one that it names
+    write(folder, "b", xml("IMG_7.jpg", FILES["b"]))  # the one of its own name
     write(folder, "c", xml("C:\\photos\\c.jpg", FILES["c"]))
-    write(folder, "d", xml(str(folder / "JPEGImages/d.jpg"), FILES["d"]))  # an absolute path means nothing elsewhere
     source = read(folder)
-    assert source.table.images == ("b.PNG", "c.jpeg", "d.jpg", "sub/Bild 1.JPG")
-    assert [source.read(row).decode() for row in range(4)] == ["b.PNG", "c.jpeg", "d", "sub/Bild 1.JPG"]
+    assert source.table.images == ("b.BMP", "c.tif", "d.jpg", "sub/Bild 1.JPG")
+    assert [source.read(row).decode() for row in range(4)] == ["b.BMP", "c.tif", "d", "sub/Bild 1.JPG"]
+    assert source.notes == (f"1 pictures in {folder}/JPEGImages are not in the labels, as 'd.png'",)
+    (folder / "JPEGImages/d.png").unlink()
+    write(folder, "d", xml(str(folder / "JPEGImages/d.jpg"), FILES["d"]))  # an absolute path means nothing elsewhere
+    assert read(folder).table.images[2] == "d.jpg" and read(folder).notes == ()
+
+
+def test_an_image_that_is_not_sure(tmp_path: Path) -> None:
+    """XML files and pictures that were renamed still have the old names inside; all of them exist."""
+    folder = brought(tmp_path, train="a b c d")
+    write(folder, "a", xml("b.jpg", FILES["a"]))
+    write(folder, "b", xml("c.jpg", FILES["b"]))
+    write(folder, "c", xml("a.jpg", FILES["c"]))
+    write(folder, "d", xml("e.jpg", FILES["d"]))
+    (folder / "JPEGImages/d.webp").touch()
+    tail = "too; correct it, or move that file away"
+    assert faults(folder) == [
+        f"a.xml: its <filename> is 'b.jpg', but there is 'a.jpg' {tail}",
+        f"b.xml: its <filename> is 'c.jpg', but there is 'b.jpg' {tail}",
+        f"c.xml: its <filename> is 'a.jpg', but there is 'c.jpg' {tail}",
+        "d.xml: image 'd' could be 'd.jpg' or 'd.webp'; write the name in full",
+    ]
+
+
+def test_each_split_in_a_folder(tmp_path: Path) -> None:
+    """As Roboflow exports it: XML files beside the pictures; the same name may be there in several folders."""
+    parts = {"train": "a b", "valid": "c a", "test": "d"}
+    for part, stems in parts.items():
+        (tmp_path / part).mkdir()
+        for stem in stems.split():
+            (tmp_path / f"{part}/{stem}.xml").write_text(xml(f"{stem}.jpg", FILES[stem]))
+            (tmp_path / f"{part}/{stem}.jpg").write_text(f"{part} {stem}")
+    (tmp_path / "valid/._c.xml").write_bytes(b"\0\5\26\7")  # as macOS adds
+    (tmp_path / "train/more").mkdir()
+    (tmp_path / "train/more/x.xml").touch()
+    source = read(tmp_path, annotations={"train": "train", "val": "valid", "test": "test"})
+    assert source.table.images == ("test/d.jpg", "train/a.jpg", "train/b.jpg", "valid/a.jpg", "valid/c.jpg")
+    assert source.table.split == ("test", "train", "train", "validation", "validation")
+    assert source.table.labels.tolist() == [[-1, -1, -1], [-1, 1, -1], [-1] * 3, [-1, 1, -1], [1, -1, -1]]
+    assert [source.read(row).decode() for row in range(5)] == ["test d", "train a", "train b", "valid a", "valid c"]
+    assert source.notes == (f"1 XML files in folders below {tmp_path}/train are not read",)
+    (tmp_path / "valid/c.xml").write_text("<annotation/>")
+    assert faults(tmp_path, annotations={"train": "train", "val": "valid"}) == ["valid/c.xml: there is no <filename>"]
+    table = read(tmp_path, annotations="train", images="train").table
+    assert table.images == ("a.jpg", "b.jpg")
+
+
+def test_xml_files_that_differ_in_the_case_of_their_suffix_are_all_read(tmp_path: Path) -> None:
+    folder = brought(tmp_path, {"a": [("dog", 0)]}, train="a")
+    (folder / "Annotations/a.XML").write_text(xml("a.jpg", [("cat", 0)]))
+    assert faults(folder) == [
+        "a.xml: image 'a.jpg' stands in a.XML too, where class 'cat' is present, not absent; correct or merge the two"
+    ]
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_names_of_macos(tmp_path: Path, form: Literal["NFC", "NFD"]) -> None:
+    def name(text: str) -> str:
+        return unicodedata.normalize(form, text)
+
+    folder = brought(tmp_path, {name("é"): [("dog", 0)], "b": []}, train="é b")
+    write(folder, name("é"), xml("é.jpg", [("dog", 0)]))
+    source = read(folder)
+    assert source.table.labels.tolist() == [[-1], [1]]
+    assert source.read(1).decode() == name("é")
 
 
 def test_images_that_are_not_there(tmp_path: Path) -> None:
@@ -180,7 +246,7 @@ def test_a_folder_of_lists_without_these_lists(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", ["annotations", "images", "splits"])
 def test_folders_that_are_missing(tmp_path: Path, option: str) -> None:
     brought(tmp_path)
-    assert fault(tmp_path, **{option: "none"}) == "FOLDER/none is missing; it must be a folder"
+    assert fault(tmp_path, **{option: "none"}).startswith("FOLDER/none is missing; it ")
     assert fault(tmp_path, **{option: "/none"}).startswith(f"images.options.{option}: '/none' is not allowed")
 
 
@@ -225,6 +291,47 @@ def test_encodings(tmp_path: Path, encoding: str) -> None:
     assert read(folder).table.classes == ("Käse", "dog")
     write(folder, "a", BOMB.encode(encoding))
     assert faults(folder)[0].startswith("a.xml: no XML that can be read: ")
+
+
+def test_other_spellings(tmp_path: Path) -> None:
+    """Tags in other cases or a namespace; LabelMe keeps the objects that were deleted."""
+    folder = brought(tmp_path, {"a": [("dog", 1), ("cat", 0)], "b": [("dog", 0)], "c": [("cow", 0)]})
+    text = xml("a.jpg", [("dog", 1), ("cat", 0)])
+    for old, new in (("difficult", "Difficult"), ("object", "Object"), ("filename", "fileName")):
+        text = text.replace(f"<{old}>", f"<{new}>").replace(f"</{old}>", f"</{new}>")
+    write(
+        folder, "a", text.replace("<annotation>", '<annotation xmlns="http://host/voc">').replace(">1</D", "> True </D")
+    )
+    write(folder, "c", xml("c.jpg", [("cow", 0)]).replace("</object>", "<deleted>1</deleted></object>"))
+    table = read(folder).table
+    assert table.classes == ("cat", "dog")
+    assert table.labels.tolist() == [[1, -1], [-1, 1], [-1, -1]]
+
+
+def test_objects_that_would_be_lost(tmp_path: Path) -> None:
+    folder = brought(tmp_path, {"a": [("dog", 0)], "b": [("dog", 0)]})
+    text = xml("a.jpg", [("dog", 0)])
+    write(folder, "a", text.replace("<object>", "<objects><object>").replace("</object>", "</object></objects>"))
+    write(folder, "b", xml("b.jpg", [("dog", 0)]).replace("</name>", "</name><name>cat</name>", 1))
+    assert faults(folder) == [
+        "a.xml: objects within other elements, where they are not looked for: 1",
+        "b.xml: object 1 has several <name>",
+    ]
+
+
+def test_what_is_no_file_or_too_large(tmp_path: Path) -> None:
+    folder = brought(tmp_path, {"a": [], "b": [], "c": [("dog", 0)]}, train="a b c")
+    (folder / "Annotations/a.xml").unlink()
+    os.mkfifo(folder / "Annotations/a.xml")
+    with (folder / "Annotations/b.xml").open("ab") as file:
+        file.truncate(1 << 25)
+    assert faults(folder) == [
+        "a.xml: no XML that can be read: it is a named pipe, not a file",
+        "b.xml: no XML that can be read: it has 33,554,432 bytes; at most 8,388,608 are read",
+    ]
+    (folder / "ImageSets/Main/train.txt").unlink()
+    os.mkfifo(folder / "ImageSets/Main/train.txt")
+    assert fault(folder) == "FOLDER/ImageSets/Main/train.txt is a named pipe; it must be a list of XML files"
 
 
 def test_deep_nesting(tmp_path: Path) -> None:
