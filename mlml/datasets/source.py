@@ -15,9 +15,12 @@ class Source(NamedTuple):
             if the file cannot be read.
         upright: whether to apply the EXIF orientation (see `mlml.images.decoding.decode`).
         places: where each image is listed, for messages ("labels.csv, row 7: images/a.jpg"); None: `table.images`.
+        published: whether these are the files of a public data set, which are taken as they were published; others are
+            refused if they are damaged.
     """
 
     table: Table
     read: Callable[[int], bytes]
     upright: bool = False
     places: tuple[str, ...] | None = None
+    published: bool = False

@@ -36,6 +36,9 @@ class Classifier(nn.Module):
         self.precision: Precision = "float32"
         self._compiled: Callable[[Tensor], Tensor] | None = None
         try:
+            # timm also takes hf-hub:..., which fetches something, and local-dir:..., which opens something.
+            if not timm.is_model(backbone):
+                raise RuntimeError(f"timm {timm.__version__} has no such model")
             self.backbone = timm.create_model(backbone, pretrained=False, num_classes=0)
         except (RuntimeError, OSError) as error:
             close = ", ".join(timm.list_models(f"*{backbone.split('.')[0][:6]}*")[:8])
