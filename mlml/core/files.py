@@ -25,8 +25,9 @@ def atomic_write(path: Path) -> Iterator[Path]:
         yield part
         os.replace(part, path)
     except OSError as error:
-        # A write that fails names no file, and a copy the file it reads.
-        if error.errno and (error.errno in NO_ROOM or error.filename is None or str(error.filename) == str(part)):
+        # A write that fails names no file; a copy and a renaming name two.
+        unnamed = error.filename is None or error.filename2 is not None
+        if error.errno and (unnamed or str(error.filename) == str(part)):
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     finally:

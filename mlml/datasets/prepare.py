@@ -78,7 +78,7 @@ def _reserve(file: int, size: int) -> None:
         try:
             os.posix_fallocate(file, 0, size)
         except OSError as error:
-            needed = f"for {size / 1e6:,.0f} MB of decoded images; prepare.storage=encoded keeps the files instead"
+            needed = f"for {size / 1e6:,.0f} MB of decoded images (prepare.storage=encoded takes less)"
             raise OSError(error.errno, f"{os.strerror(error.errno or 0)} {needed}") from error
 
 

@@ -39,7 +39,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, 
     """What the trainings of ranks.py leave in each of two processes, on two nodes that are this machine."""
     folder = tmp_path_factory.mktemp("ranks")
     group = ["--nnodes", "2", "--nproc-per-node", "1", "--master-addr", "localhost"]
-    group += ["--master-port", str(29400 + os.getpid() % 500)]
+    group += ["--master-port", str(29400 + os.getpid() % 500), "--log-dir", str(folder / "logs")]
     nodes = [
         subprocess.Popen(
             [*TORCHRUN, *group, "--node-rank", str(node), "-m", "tests.runtime.ranks", str(folder)],
@@ -131,7 +131,8 @@ def test_a_process_dies_and_the_run_goes_on_to_the_same_end(tmp_path: Path) -> N
     test = json.loads((tmp_path / "metrics/test.json").read_text())
     assert test["images"] == 30
 
-    done = clone.run(*TORCHRUN, "--standalone", "--nproc-per-node", "2", *STAGE, "alone", "alone.tsv")
+    logs = ["--log-dir", str(tmp_path / "logs")]
+    done = clone.run(*TORCHRUN, "--standalone", "--nproc-per-node", "2", *logs, *STAGE, "alone", "alone.tsv")
     assert done.returncode == 0, done.stdout
     assert "best epoch" in done.stdout
     for name in ("weights.safetensors", "trajectories.npz"):
