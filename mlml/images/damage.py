@@ -1,6 +1,7 @@
 """Pictures that Pillow decodes without a word although a part of them is missing or damaged."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,18 @@ _LAST = 8  # bytes of a JPEG's coded pixels that its decoder gets last
 _MORE = bytes(range(1, 65))  # coded pixels that may follow them
 _GREY = range(126, 131)  # libjpeg fills missing blocks with 128, which colour and CMYK shift a little
 _ZEROS = bytes(64)
-_END = b"\xff\xd9"
+_BASELINE, _TABLES, _SCAN, _END = (0xC0, 0xC1), 0xC4, 0xDA, b"\xff\xd9"
+_MARKER = re.compile(rb"\xff[^\0\xff\xd0-\xd7]")  # in coded pixels: no escaped byte, restart or filling
 
 Reopen = Callable[[bytes], Any]
 
 
 class Jpeg:
-    """A baseline JPEG whose decoder is watched, since libjpeg's warnings do not come through Pillow.
+    """A JPEG whose decoder is watched, since libjpeg's warnings do not come through Pillow.
 
     A damaged byte shifts what the bits after it mean, so that pixels and bytes do not end together: libjpeg fills
-    missing blocks with grey, and skips bytes that are too many. What cannot be seen is damage that leaves the number of
-    blocks as it was, or is made up for by a restart marker, and any in a progressive JPEG.
+    missing blocks with grey, and skips bytes that are too many. This is seen in baseline JPEGs; not if the number of
+    blocks stays as it was, or a restart marker makes up for it. Zeroed blocks of a disk are seen in nearly any JPEG.
 
     Args:
         image: opened and not yet loaded.
@@ -28,10 +30,10 @@ class Jpeg:
     """
 
     def __init__(self, image: Any, data: bytes) -> None:
-        self._data = data
-        self._start, self._end, self._zeros_are_flat = _coded_pixels(data)
-        self._edge = self._end - _LAST
         self._image, self._read, self._asked = image, image.load_read, True
+        self._data = data
+        self._start, self._end = _coded_pixels(data)
+        self._edge = self._end - _LAST
         if self._end:
             image.load_read = self._read_to_edge
 
@@ -47,11 +49,10 @@ class Jpeg:
         Args:
             reopen: opens an image file.
         """
+        if self._data.find(_ZEROS, self._start) >= 0 and _has_zeros(self._data):
+            return True
         if not self._end:
             return False
-        zeros = not self._zeros_are_flat and self._data.find(_ZEROS, self._start, self._end) >= 0
-        if zeros:
-            return True
         if not self._asked:
             end = self._data.find(_END, self._start)
             return end == self._end or _is_damaged(self._data[: end + 2], reopen)
@@ -70,28 +71,48 @@ def _is_damaged(data: bytes, reopen: Reopen) -> bool:
     return jpeg.is_damaged(reopen)
 
 
-def _coded_pixels(data: bytes) -> tuple[int, int, bool]:
-    """Where the coded pixels of a baseline JPEG with one scan start and end, and whether zero bytes mean a flat area.
+def _segments(data: bytes) -> Iterator[tuple[int, bytes, int]]:
+    """The marker, the content and the end of each segment."""
+    at = 2
+    while at + 4 <= len(data) and data[at] == 0xFF and data[at : at + 2] != _END:
+        marker, start = data[at + 1], at + 4
+        at += 2 + int.from_bytes(data[at + 2 : start], "big")
+        yield marker, data[start:at], at
+        if marker == _SCAN:
+            found = _MARKER.search(data, at)
+            at = found.start() if found else len(data)
 
-    (0, 0, True) for another file. Zeros are the shortest code of the table for the brightness; where that does not end
-    a block, as in the tables that most programs use, no photograph has many of them.
-    """
-    at, channels, first = 2, 0, dict[int, int]()
-    while at + 4 <= len(data) and data[at] == 0xFF:
-        marker, begin = data[at + 1], at + 4
-        at += 2 + int.from_bytes(data[at + 2 : begin], "big")
-        segment = data[begin:at]
-        if marker in (0xC0, 0xC1):  # the frame
-            channels = segment[5]
-        while marker == 0xC4 and len(segment) > 17:  # Huffman tables
-            first[segment[0]] = segment[17]
-            segment = segment[17 + sum(segment[1:17]) :]
-        if marker == 0xDA:  # the scan
+
+def _coded_pixels(data: bytes) -> tuple[int, int]:
+    """Where the coded pixels start, and where they end in a baseline JPEG with one scan; else 0."""
+    channels = 0
+    for marker, content, at in _segments(data):
+        if marker in _BASELINE:
+            channels = content[5]
+        if marker == _SCAN:
             end = data.rfind(_END, at)  # quicker than the first, and mostly the same
-            if channels and segment[0] == channels and end > at + 2 * _LAST:
-                return at, end, first.get(0x10 | segment[2] & 15, 0) == 0
-            break
-    return 0, 0, True
+            return at, end if content[0] == channels and end > at + 2 * _LAST else 0
+    return len(data), 0
+
+
+def _has_zeros(data: bytes) -> bool:
+    """Whether a scan has a run of zero bytes that no photograph gives.
+
+    Zeros are the shortest code of the scan's table: in most tables a change of brightness, the same over and over. Only
+    where they end a block may they mean a flat area.
+    """
+    shortest: dict[int, int] = {}
+    for marker, content, at in _segments(data):
+        while marker == _TABLES and len(content) > 17:
+            shortest[content[0]] = content[17]
+            content = content[17 + sum(content[1:17]) :]
+        if marker == _SCAN:
+            table, last = 0x10 | content[2] & 15, content[2 + 2 * content[0]]  # of all but a block's mean; frequency
+            detail = last > 0 and shortest.get(table, 0) & 15 > 0
+            found = _MARKER.search(data, at)
+            if detail and data.find(_ZEROS, at, found.start() if found else len(data)) >= 0:
+                return True
+    return False
 
 
 def unwritten(image: Image.Image, data: bytes, reopen: Reopen) -> bool:

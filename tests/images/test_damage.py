@@ -98,6 +98,7 @@ KINDS = {
     "own codes": dict[str, object](optimize=True),
     "restarts": dict[str, object](restart_marker_rows=1),
     "poor": dict[str, object](quality=10),
+    "progressive": dict[str, object](progressive=True),
 }
 
 
@@ -129,11 +130,14 @@ def test_a_jpeg_with_fewer_or_more_pixels_than_it_should_have(mode: str) -> None
     assert not refused(data[:end] + b"\xff" * 100 + data[end:])  # bytes that may stand before each marker
 
 
-def test_a_jpeg_with_a_zeroed_block() -> None:
-    data = encoded(photograph(640, 480), "JPEG", quality=90)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_jpeg_with_a_zeroed_block(kind: str) -> None:
+    data = encoded(photograph(640, 480), "JPEG", **KINDS[kind])
     start, end = pixels_of(data)
-    for at in np.linspace(start, end - 600, 20).astype(int):
-        assert refused(data[:at] + bytes(400) + data[at + 400 :])
+    places = np.linspace(start, end - 600, 20).astype(int)
+    found = [refused(data[:at] + bytes(400) + data[at + 400 :]) for at in places]
+    # In a progressive JPEG it may lie in a scan where zeros mean a flat area.
+    assert sum(found) > 5 if kind == "progressive" else all(found)
 
 
 @needs_data
