@@ -111,6 +111,7 @@ class Checkpoint:
             self._finish()
             raise KeyboardInterrupt(self.kept()) from None
         except OSError as error:
+            self._finish()
             if self.epoch is None or self.kept() in str(error):
                 raise
             raise OSError(f"{message(error)}; {self.kept()}") from error

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from ruamel.yaml import YAML, events
-from ruamel.yaml.error import YAMLError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 _S = TypeVar("_S", bound=BaseModel)
 
@@ -63,7 +63,7 @@ def read_sections(file: Path, allowed: Collection[str]) -> dict[str, Any]:
     except RecursionError:
         raise ValueError(f"{file}: too many lists or sections in each other") from None
     except (YAMLError, ValueError) as error:  # ValueError: no UTF-8, or no number or date that Python can hold
-        raise ValueError(f"{file} is no YAML file: {' '.join(str(error).split())}") from None
+        raise ValueError(f"{file} is no YAML file: {_reason(error)}") from None
     if not isinstance(values, dict | None):
         raise ValueError(f"{file}: must be keys and values")
     for key in (values or {}).keys() - allowed:
@@ -71,6 +71,12 @@ def read_sections(file: Path, allowed: Collection[str]) -> dict[str, Any]:
     sections = _Sections(values or {})
     sections.file = file
     return sections
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, MarkedYAMLError) and error.problem and error.problem_mark:
+        return f"line {error.problem_mark.line + 1}: {error.problem}"
+    return " ".join(str(error).split())
 
 
 class _Sections(dict[str, Any]):

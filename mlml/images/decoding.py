@@ -70,6 +70,8 @@ def decode(data: bytes, upright: bool = False, strict: bool = False) -> Image.Im
         raise ValueError(str(error)) from None
     except Image.DecompressionBombError:
         raise ValueError(_TOO_LARGE) from None
+    except MemoryError:
+        raise ValueError("it does not fit into the memory; make it smaller") from None
     except UnidentifiedImageError:
         raise ValueError(f"the file is {_guess(data)}") from None
     except Exception as error:  # Pillow's decoders raise nearly everything on a damaged file

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from mlml.core.files import atomic_write
+from mlml.core.files import NO_ROOM, atomic_write
 from mlml.core.params import Section, parse
 from mlml.images.store import Size
 from mlml.model.classifier import Classifier
@@ -56,6 +56,7 @@ def load_backbone(model: Classifier, weights: str) -> None:
     Raises:
         ValueError: the file is missing, no weights file, or of another model.
         ConnectionError: the hub cannot be reached; says what to do.
+        OSError: the disk is full.
     """
     if weights == NONE:
         return
@@ -81,6 +82,8 @@ def _hub_state(backbone: str) -> dict[str, Tensor]:
         pretrained = timm.create_model(backbone, pretrained=True, num_classes=0)
     # Whatever the hub's client raises, among them httpx's errors, means the same to the user.
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            raise
         raise ConnectionError(
             f"train.weights: no weights for {backbone} from the hub ({type(error).__name__}: {_brief(error)}). "
             "Go online once, or download the weights elsewhere and set train.weights to the file, "

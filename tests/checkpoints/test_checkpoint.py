@@ -153,8 +153,6 @@ def end(checkpoint: Checkpoint, epoch: int, error: BaseException) -> None:
     """A run that ends with this error while it saves this epoch."""
     with checkpoint.held():
         checkpoint.save(state(epoch))
-        if isinstance(error, OSError):
-            checkpoint.wait()
         raise error
 
 

@@ -319,15 +319,16 @@ def test_damage_gives_a_picture_or_a_line(data: bytes, upright: bool) -> None:
 
 
 def test_what_pillow_cannot_convert_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    for error, reason in (
-        (KeyError("a\nb"), "'a\\nb'"),
-        (RuntimeError("two\nlines"), "two lines"),
-        (MemoryError(), "MemoryError"),
+    damaged = "damaged, cut short or of a kind that Pillow cannot read ({}); bring it again"
+    for error, expected in (
+        (KeyError("a\nb"), damaged.format("'a\\nb'")),
+        (RuntimeError("two\nlines"), damaged.format("two lines")),
+        (AssertionError(), damaged.format("AssertionError")),
+        (MemoryError(), "it does not fit into the memory; make it smaller"),
     ):
 
         def fails(*_: object, error: Exception = error, **__: object) -> Image.Image:
             raise error
 
         monkeypatch.setattr(Image, "open", fails)
-        expected = f"damaged, cut short or of a kind that Pillow cannot read ({reason}); bring it again"
         assert fault(b"x") == expected

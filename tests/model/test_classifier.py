@@ -1,3 +1,4 @@
+import errno
 import json
 from collections import OrderedDict
 from collections.abc import Callable
@@ -189,6 +190,17 @@ def test_hub_offline_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     with pytest.raises(ConnectionError, match=r"set train\.weights to the file, or to 'none'") as caught:
         load_backbone(Classifier("test_resnet.r160_in1k", 2), "hub")
     assert "test_resnet.r160_in1k" in str(caught.value)
+
+
+def test_hub_weights_on_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    model = Classifier(NAME, 2)
+    monkeypatch.setattr(timm, "create_model", full)
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        load_backbone(model, "hub")
+    assert caught.value.errno == errno.ENOSPC
 
 
 def test_hub_weights_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
