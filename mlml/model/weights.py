@@ -67,7 +67,8 @@ def load_backbone(model: Classifier, weights: str) -> None:
         layers = model.backbone.pretrained_cfg.get("classifier") or ()
         heads = (layers,) if isinstance(layers, str) else tuple(layers)
         state = {key: value for key, value in state.items() if not key.startswith(tuple(f"{head}." for head in heads))}
-        _check_values(model, state, weights)
+        if fault := _fault(state, model.backbone.state_dict()):
+            raise ValueError(f"train.weights: {weights}: {fault}; bring other weights of {model.name}")
     try:
         model.backbone.load_state_dict(state)
     except RuntimeError as error:
@@ -131,19 +132,16 @@ def _brief(error: Exception) -> str:
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
-def _check_values(model: Classifier, state: dict[str, Tensor], weights: str) -> None:
-    """Check that weights are numbers that fit; whether names and shapes do is seen when they are loaded."""
-    own = model.backbone.state_dict()
+def _fault(state: dict[str, Tensor], own: dict[str, Tensor]) -> str:
+    """What is wrong with the values of a state for a model whose state is `own`; names and shapes are not looked at."""
     for key, value in state.items():
         if value.is_meta or value.layout != torch.strided:
-            fault = "is no dense tensor"
-        elif key in own and value.is_floating_point() != own[key].is_floating_point():
-            fault = f"holds {value.dtype}, not {own[key].dtype}"
-        elif value.is_floating_point() and not value.isfinite().all():
-            fault = "holds values that are not finite"
-        else:
-            continue
-        raise ValueError(f"train.weights: {weights}: {key} {fault}; bring other weights of {model.name}")
+            return f"{key} is no dense tensor"
+        if key in own and value.is_floating_point() != own[key].is_floating_point():
+            return f"{key} holds {value.dtype}, not {own[key].dtype}"
+        if value.is_floating_point() and not value.isfinite().all():
+            return f"{key} holds values that are not finite"
+    return ""
 
 
 def save(model: Classifier, path: Path, about: dict[str, Any]) -> None:
@@ -172,6 +170,8 @@ def load(path: Path) -> tuple[Classifier, dict[str, Any]]:
         if len(state["head.weight"]) != len(about["classes"]):  # before memory is taken for them
             raise ValueError(f"{len(about['classes'])} classes for {len(state['head.weight'])} outputs")
         model = Classifier(about["backbone"], len(about["classes"]))
+        if fault := _fault(state, model.state_dict()):
+            raise ValueError(fault)
         model.load_state_dict(state)
     except (OSError, SafetensorError, LookupError, RuntimeError, ValueError, TypeError) as error:
         raise ValueError(f"{path} holds no weights that mlml wrote: {error}") from None

@@ -239,6 +239,19 @@ def test_load_something_else(tmp_path: Path) -> None:
         assert path.name in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("number", "dtype"), [(float("nan"), torch.float32), (float("inf"), torch.half), (0, torch.int8)]
+)
+def test_trained_weights_that_are_no_numbers(tmp_path: Path, number: float, dtype: torch.dtype) -> None:
+    model = Classifier(NAME, 3)
+    path = tmp_path / "w.safetensors"
+    state = {key: value.contiguous() for key, value in model.state_dict().items()}
+    state["head.bias"] = torch.full((3,), number).to(dtype)
+    safetensors.torch.save_file(state, path, {"mlml": json.dumps({"backbone": NAME, **ABOUT})})
+    with pytest.raises(ValueError, match=r"holds no weights that mlml wrote: head\.bias holds "):
+        load(path)
+
+
 METADATA: dict[str, str | dict[str, Any]] = {
     "no JSON": "{",
     "list": "[]",
