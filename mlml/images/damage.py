@@ -32,7 +32,8 @@ class Jpeg:
     def __init__(self, image: Any, data: bytes) -> None:
         self._image, self._read, self._asked = image, image.load_read, True
         self._data = data
-        self._start, self._end = _coded_pixels(data)
+        # The last end is found at once; a file of several pictures has more than one.
+        self._start, self._end = _coded_pixels(data, data.find if image.format == "MPO" else data.rfind)
         self._edge = self._end - _LAST
         if self._end:
             image.load_read = self._read_to_edge
@@ -54,7 +55,7 @@ class Jpeg:
         if not self._end:
             return False
         if not self._asked:
-            end = self._data.find(_END, self._start)
+            end = self._data.find(_END, self._start)  # what follows it may end in the same way
             return end == self._end or _is_damaged(self._data[: end + 2], reopen)
         corner = self._image.getpixel((self._image.width - 1, self._image.height - 1))
         if any(value not in _GREY for value in (corner if isinstance(corner, tuple) else (corner,))):
@@ -83,14 +84,14 @@ def _segments(data: bytes) -> Iterator[tuple[int, bytes, int]]:
             at = found.start() if found else len(data)
 
 
-def _coded_pixels(data: bytes) -> tuple[int, int]:
-    """Where the coded pixels start, and where they end in a baseline JPEG with one scan; else 0."""
+def _coded_pixels(data: bytes, find: Callable[[bytes, int], int]) -> tuple[int, int]:
+    """Where the coded pixels start, and where they end in a baseline JPEG with one scan, by `find`; else 0."""
     channels = 0
     for marker, content, at in _segments(data):
         if marker in _BASELINE:
             channels = content[5]
         if marker == _SCAN:
-            end = data.rfind(_END, at)  # quicker than the first, and mostly the same
+            end = find(_END, at)
             return at, end if content[0] == channels and end > at + 2 * _LAST else 0
     return len(data), 0
 

@@ -127,6 +127,8 @@ def test_a_jpeg_with_fewer_or_more_pixels_than_it_should_have(mode: str) -> None
         assert refused(data[: cut - (data[cut - 1] == 0xFF)] + b"\xff\xd9")
     assert refused(data[:end] + data[start : start + 100].rstrip(b"\xff") + b"\xff\xd9")
     assert not refused(data + b"what cameras append")
+    assert not refused(data + data)
+    assert refused(data[: start + 2000].rstrip(b"\xff") + b"\xff\xd9" + data)
     assert not refused(data[:end] + b"\xff" * 100 + data[end:])  # bytes that may stand before each marker
 
 
