@@ -13,6 +13,7 @@ import filelock
 import torch
 from torch import Tensor
 
+from mlml.core.errors import message
 from mlml.core.files import atomic_write, sync
 
 logger = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ class Checkpoint:
         self._finish()
         self._writer, error, self._error = None, self._error, None
         if isinstance(error, OSError):
-            raise OSError(f"{self.path}: {error.strerror or error}; {self.kept()}") from error
+            raise OSError(f"{message(error)}; {self.kept()}") from error
         if error is not None:
             raise error
 
@@ -118,9 +119,10 @@ class Checkpoint:
             self._finish()
             raise KeyboardInterrupt(self.kept()) from None
         except OSError as error:
+            self._finish()
             if self.epoch is None or self.kept() in str(error):
                 raise
-            raise OSError(f"{error}; {self.kept()}") from error
+            raise OSError(f"{message(error)}; {self.kept()}") from error
         finally:
             self._finish()
             file.unlink(missing_ok=True)  # while it is locked: afterwards it may be another process's
@@ -172,6 +174,8 @@ def _load(file: IO[bytes]) -> dict[str, Any]:
             raise zipfile.BadZipFile
     file.seek(0)
     state: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+    if type(state["epoch"]) is not int:
+        raise TypeError("it is no state of a run")
     return state
 
 

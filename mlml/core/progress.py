@@ -11,6 +11,8 @@ from contextlib import contextmanager
 
 from tqdm import tqdm
 
+from mlml.core.errors import escaped
+
 logger = logging.getLogger(__name__)
 
 
@@ -19,7 +21,7 @@ class _TerminalHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            tqdm.write(self.format(record), file=sys.stderr)
+            tqdm.write(escaped(self.format(record)), file=sys.stderr)
         except Exception:
             self.handleError(record)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import Field
 
@@ -11,7 +11,7 @@ from mlml.core import registry
 from mlml.core.params import Section, parse_options
 from mlml.datasets import readers
 from mlml.datasets.source import Source
-from mlml.images.store import Storage
+from mlml.images.store import Size, Storage
 
 __all__ = ["Layout", "Source", "names", "options_of", "read"]
 
@@ -28,7 +28,7 @@ class Layout(Section):
     """
 
     reader: str
-    image_size: Annotated[int, Field(ge=8)]
+    image_size: Size
     storage: Storage = "rows"
     options: dict[str, Any] = Field(default_factory=dict)
 

@@ -1,24 +1,24 @@
 """Decodes and resizes all images of a data set once, and checks them."""
 
+import errno
 import os
 from array import array
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from pydantic import Field
 
-from mlml.core.errors import raise_errors
-from mlml.core.files import atomic_write, write_json
+from mlml.core.errors import message, raise_errors
+from mlml.core.files import NO_ROOM, atomic_write, write_json
 from mlml.core.params import Section
 from mlml.core.progress import progress
 from mlml.core.threads import cores, in_order
 from mlml.datasets.source import Source
 from mlml.images.decoding import decode, to_row
 from mlml.images.shard import INDEX, SHARD, write_index
-from mlml.images.store import ABOUT, ROWS, Storage
+from mlml.images.store import ABOUT, ROWS, Size, Storage
 
 _Result = TypeVar("_Result")
 _CHUNK = 4  # images a task: enough to hide the cost of a task, few enough to hold their files in memory
@@ -32,7 +32,7 @@ class PrepareParams(Section):
         storage: "rows" or "encoded" (see `prepare`); None: the data set's.
     """
 
-    image_size: Annotated[int, Field(ge=8)] | None = None
+    image_size: Size | None = None
     storage: Storage | None = None
 
 
@@ -59,18 +59,27 @@ def _write_rows(source: Source, size: int, folder: Path) -> None:
     with atomic_write(folder / ROWS) as part:
         start = np.lib.format.open_memmap(part, "w+", np.uint8, shape).offset
         with part.open("r+b") as file:
-            if hasattr(os, "posix_fallocate"):  # a full disk is reported now, not at the end
-                os.posix_fallocate(file.fileno(), 0, part.stat().st_size)
+            _reserve(file.fileno(), part.stat().st_size)
 
             def write_row(row: int) -> None:
                 # Writing through the memory map takes 1.45 times the processor time of decoding and writing like this.
-                pixels = to_row(source.read(row), size, source.upright)
+                pixels = to_row(source.read(row), size, source.upright, strict=not source.published)
                 if os.pwrite(file.fileno(), pixels.data, start + row * pixels.nbytes) != pixels.nbytes:
-                    raise OSError(f"{part}: the file system does not take all of it")
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
             each_image(source, "prepare", write_row)
         _remove(folder, INDEX, SHARD)
         write_json(folder / ABOUT, {"upright": source.upright})
+
+
+def _reserve(file: int, size: int) -> None:
+    """Report a full disk now, not at the end."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(file, 0, size)
+        except OSError as error:
+            needed = f"for {size / 1e6:,.0f} MB of decoded images (prepare.storage=encoded takes less)"
+            raise OSError(error.errno, f"{os.strerror(error.errno or 0)} {needed}") from error
 
 
 def _write_encoded(source: Source, size: int, folder: Path) -> None:
@@ -80,7 +89,7 @@ def _write_encoded(source: Source, size: int, folder: Path) -> None:
 
         def check(row: int) -> bytes:
             data = source.read(row)
-            decode(data, source.upright)
+            decode(data, source.upright, strict=not source.published)
             return data
 
         def append(data: bytes) -> None:
@@ -120,7 +129,9 @@ def each_image(
             try:
                 results.append(work(row))
             except (OSError, ValueError) as error:
-                faults.append(f"{places[row]}: {error}")
+                if isinstance(error, OSError) and error.errno in NO_ROOM:
+                    raise  # it is about the file that is written
+                faults.append(f"{places[row]}: {message(error)}")
         return results, faults
 
     chunks = ([range(first, min(first + _CHUNK, n))] for first in range(0, n, _CHUNK))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mlml import labels as lb
+from mlml.core.errors import escaped
 from mlml.labels import statistics
 from mlml.labels.table import SPLITS, Table
 
@@ -36,9 +37,10 @@ def classes(table: Table) -> list[str]:
     """Counts of present and absent training labels of each class, rarest class first, as lines of text."""
     labels = table.labels[table.rows("train")]
     positives, negatives = (lb.count(labels, value, axis=0) for value in (lb.PRESENT, lb.ABSENT))
-    width = max(map(len, table.classes), default=0)
+    names = [escaped(name) for name in table.classes]
+    width = max(map(len, names), default=0)
     return [
-        f"{table.classes[i]:<{width}}  {positives[i]:>9,} present  {negatives[i]:>9,} absent"
+        f"{names[i]:<{width}}  {positives[i]:>9,} present  {negatives[i]:>9,} absent"
         for i in np.argsort(positives, kind="stable")
     ]
 

@@ -16,6 +16,8 @@ class Source(NamedTuple):
         upright: whether to apply the EXIF orientation (see `mlml.images.decoding.decode`).
         places: where each image is listed, for messages ("labels.csv, row 7: images/a.jpg"); None: `table.images`.
         notes: lines for the user on what is allowed but seldom intended, such as files that are not read.
+        published: whether these are the files of a public data set, which are taken as they were published; others are
+            refused if they are damaged.
     """
 
     table: Table
@@ -23,3 +25,4 @@ class Source(NamedTuple):
     upright: bool = False
     places: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
+    published: bool = False

@@ -33,10 +33,10 @@ def _one_line(value: str) -> str:
     return " ".join(value.split())
 
 
-_FileName = Annotated[str, _matches(r"(?!\.{1,2}$)[^/\\\0]+", "must be a file name without a folder")]
+_FileName = Annotated[str, _matches(r"(?!\.{1,2}$)[^/\\\0-\x1f\x7f]+", "must be a file name without a folder")]
 _Sha256 = Annotated[str, _matches(r"[0-9a-f]{64}", "must be 64 lowercase hex digits")]
 _URL_RULE = "must be http://..., https://..., file:folder/name or file:///folder/name"
-_Url = Annotated[str, _matches(r"https?://[^/\s]\S*|file:(?!//[^/]|/*$).+", _URL_RULE)]
+_Url = Annotated[str, _matches(r"https?://[^/\s][^\s\0-\x1f\x7f]*|file:(?!//[^/]|/*$)[^\0-\x1f\x7f]+", _URL_RULE)]
 _Paths = Annotated[list[Annotated[str, AfterValidator(_relative)]], Field(min_length=1)]
 
 

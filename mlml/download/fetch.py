@@ -1,9 +1,9 @@
 """Downloads an archive: resumes, tries one URL after the other, and trusts only the SHA-256."""
 
-import errno
 import hashlib
 import logging
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +13,8 @@ from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError, ProtocolError
 from urllib3.util import Retry
 
+from mlml.core.errors import message
+from mlml.core.files import NO_ROOM
 from mlml.core.progress import progress
 from mlml.download.archives import Archive
 
@@ -53,9 +55,9 @@ def fetch(archive: Archive, folder: Path) -> Path:
         if not _verified(part, archive):
             failures = _try_urls(archive, part)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno not in NO_ROOM:
             raise
-        failures = [f"the disk is full: make room for {archive.bytes - _size(part):,} more bytes in {folder}"]
+        failures = [f"{message(error)}: {folder} needs {archive.bytes - _size(part):,} more bytes"]
     if failures:
         size = _size(part)
         kept = f"{size:,} of {archive.bytes:,} bytes are kept in {part}" if size else "nothing is kept"
@@ -124,7 +126,7 @@ def _download(url: str, archive: Archive, part: Path, session: requests.Session)
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
     try:
         response = session.get(url, headers=headers, stream=True, timeout=TIMEOUT)
-    except requests.RequestException as error:
+    except (requests.RequestException, ValueError) as error:  # ValueError: sent on to what is no address
         raise _UrlError(f"no answer: {_root_cause(error)}") from None
     with response:
         if response.status_code not in (200, 206):
@@ -133,7 +135,8 @@ def _download(url: str, archive: Archive, part: Path, session: requests.Session)
             raise _UrlError("it gives an HTML page (a moved file, or a network's login page)")
         start, header = (start, "Content-Range") if response.status_code == 206 else (0, "Content-Length")
         size = response.headers.get(header, "").rpartition("/")[2]
-        _write(archive, part, url, start, int(size) if size.isdigit() else None, response.raw.read1)
+        stated = int(size) if re.fullmatch("[0-9]{1,18}", size) else None
+        _write(archive, part, url, start, stated, response.raw.read1)
     return start
 
 
@@ -141,6 +144,8 @@ def _copy(url: str, archive: Archive, part: Path, session: requests.Session) -> 
     """As `_download`, from a local copy, which is never resumed."""
     path = Path(url.removeprefix("file:"))  # pathlib reads ///a as /a
     try:
+        if path.is_fifo():
+            raise _UrlError(f"{path.absolute()} is a pipe, no file")
         file = path.open("rb")
     except OSError as error:
         raise _UrlError(f"{path.absolute()} cannot be read: {error.strerror}") from None

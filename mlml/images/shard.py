@@ -2,7 +2,6 @@
 
 import os
 import weakref
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 
 SHARD = "encoded.bin"
 INDEX = "encoded.npz"
+MAX_SIZE = 8192  # pixels of an edge; a square picture that is larger is not read: `mlml.images.decoding.MAX_PIXELS`
 REMEDY = "run the stage `prepare` again"
 
 
@@ -30,10 +30,9 @@ class Shard:
         """
         self.path = folder / SHARD
         self._offsets, self.size, self.upright = _read_index(folder / INDEX)
-        try:
-            self._file = os.open(self.path, os.O_RDONLY)
-        except FileNotFoundError:
-            raise ValueError(f"{self.path} is missing: {REMEDY}") from None
+        if not self.path.is_file():
+            raise ValueError(f"{self.path} is missing: {REMEDY}")
+        self._file = os.open(self.path, os.O_RDONLY)
         weakref.finalize(self, os.close, self._file)
         length = os.fstat(self._file).st_size
         if length != self._offsets[-1]:
@@ -74,7 +73,9 @@ def _read_index(path: Path) -> tuple[npt.NDArray[np.int64], int, bool]:
     try:
         with path.open("rb") as file, np.load(file) as index:
             offsets, size, upright = index["offsets"], int(index["size"]), bool(index["upright"])
-    except (OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, zipfile.BadZipFile):
+        if not 1 <= size <= MAX_SIZE:
+            raise ValueError
+    except Exception:  # numpy and zipfile raise nearly everything on a damaged file
         raise ValueError(f"{path} is no index of prepared images: {REMEDY}") from None
     if offsets.dtype != np.int64 or offsets.ndim != 1 or not len(offsets) or offsets[0] or (np.diff(offsets) < 0).any():
         raise ValueError(f"{path} holds no offsets of image files: {REMEDY}")

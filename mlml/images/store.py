@@ -4,18 +4,20 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Annotated, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from mlml.core.threads import cores, in_order
 from mlml.images.decoding import Rows, to_row
-from mlml.images.shard import INDEX, REMEDY, SHARD, Shard
+from mlml.images.shard import INDEX, MAX_SIZE, REMEDY, SHARD, Shard
 
 ROWS, ABOUT = "rows.npy", "rows.json"
 
 Storage = Literal["rows", "encoded"]
+Size = Annotated[int, Field(ge=8, le=MAX_SIZE)]
 Batch = npt.NDArray[np.int64]
 Allocate = Callable[[tuple[int, ...]], Rows]
 
@@ -141,7 +143,7 @@ def open_images(folder: Path) -> Images:
     Raises:
         ValueError: there are none, they are incomplete, or a file has another form.
     """
-    rows, index = (folder / ROWS).exists(), (folder / INDEX).exists()
+    rows, index = (folder / ROWS).is_file(), (folder / INDEX).is_file()
     if rows and index:
         raise ValueError(f"{folder} holds both {ROWS} and {INDEX}: remove it and {REMEDY}")
     if index:
@@ -155,7 +157,7 @@ def open_images(folder: Path) -> Images:
 def _read_upright(path: Path) -> bool:
     try:
         upright = json.loads(path.read_text("utf-8"))["upright"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         upright = None
     if not isinstance(upright, bool):
         raise ValueError(f"{path} does not say how {ROWS} was made: {REMEDY}")
@@ -165,7 +167,7 @@ def _read_upright(path: Path) -> bool:
 def _open_rows(path: Path) -> Rows:
     try:
         rows: Rows = np.load(path, mmap_mode="r")
-    except (OSError, ValueError, EOFError) as error:
+    except Exception as error:  # numpy raises nearly everything on a damaged file
         raise ValueError(f"{path} is no file of prepared images ({error}): {REMEDY}") from None
     if rows.dtype != np.uint8 or rows.ndim != 4 or rows.shape[1:] != (rows.shape[1], rows.shape[1], 3):
         raise ValueError(f"{path} holds {rows.dtype} {list(rows.shape)}, not uint8 [n, S, S, 3]: {REMEDY}")

@@ -36,10 +36,14 @@ class Classifier(nn.Module):
         self.precision: Precision = "float32"
         self._compiled: Callable[[Tensor], Tensor] | None = None
         try:
+            # timm also takes hf-hub:..., which fetches something, and local-dir:..., which opens something.
+            if not timm.is_model(backbone):
+                raise RuntimeError(f"timm {timm.__version__} has no such model")
             self.backbone = timm.create_model(backbone, pretrained=False, num_classes=0)
         except (RuntimeError, OSError) as error:
             close = ", ".join(timm.list_models(f"*{backbone.split('.')[0][:6]}*")[:8])
-            raise ValueError(f"train.backbone: {backbone!r} is not allowed; {error}; close: {close}") from None
+            close = f"; close: {close}" if close else ""
+            raise ValueError(f"train.backbone: {backbone!r} is not allowed; {error}{close}") from None
         # Some backbones end with a layer that changes the width.
         width = getattr(self.backbone, "head_hidden_size", None) or self.backbone.num_features
         self.head = nn.Linear(int(width), classes)

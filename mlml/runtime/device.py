@@ -25,6 +25,8 @@ def device_for(name: str) -> torch.device:
     Raises:
         ValueError: no such device on this machine, or one GPU for several processes.
     """
+    if not isinstance(name, str):  # torch takes None for a CPU and a number for a GPU
+        raise ValueError(f"device: {name!r} is not allowed; it must be auto, cpu, cuda, cuda:1, ...")
     if parallel.world_size() > 1 and name.startswith("cuda:"):
         raise ValueError(f"device: {name!r} is not allowed with several processes; cuda gives each a GPU")
     if name == "auto":
@@ -33,7 +35,7 @@ def device_for(name: str) -> torch.device:
         name = f"cuda:{os.environ['LOCAL_RANK']}"
     try:
         torch.empty(0, device=name).cpu()  # "meta" has no memory to read
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except Exception as error:  # each kind of device has its own
         raise ValueError(
             f"device: {name!r} is not allowed; it must be auto, or one that is here: cpu, cuda, cuda:1, ..."
         ) from error

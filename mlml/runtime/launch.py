@@ -2,10 +2,12 @@
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import torch
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.run import main as torchrun
@@ -13,17 +15,25 @@ from torch.distributed.run import main as torchrun
 from mlml.core.threads import cores
 from mlml.runtime import parallel
 
+FEW = 8  # processes that every machine may start, for tests
+
 
 @contextmanager
 def shared(count: object) -> Iterator[None]:
     """Run the block in `count` processes: torchrun starts this command again, unless it has started it already.
 
     Raises:
-        ValueError: not a number of processes.
+        ValueError: not a number of processes, or far more than this machine has processors.
     """
     if type(count) is not int or count < 1:
         raise ValueError(f"processes: {count!r} is not allowed; must be a whole number of at least 1")
     if count > 1 and "TORCHELASTIC_RUN_ID" not in os.environ:
+        gpus = torch.cuda.device_count()
+        if count > (most := max(gpus, cores(), FEW)):
+            raise ValueError(
+                f"processes: {count} is not allowed; must be {most} at most on this machine, "
+                f"which has {gpus} GPUs and {cores()} CPU cores"
+            )
         sys.exit(_torchrun(count))
     with parallel.group():
         yield
@@ -34,7 +44,10 @@ def _torchrun(count: int) -> str | int:
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // count)))
     stage = Path(sys.argv[0]).stem
     try:
-        torchrun(["--standalone", "--nproc-per-node", str(count), "-m", f"stages.{stage}", *sys.argv[1:]])
+        # torchrun would leave its folder in the temporary one.
+        with tempfile.TemporaryDirectory(prefix="mlml-") as logs:
+            group = ["--standalone", "--nproc-per-node", str(count), "--log-dir", logs]
+            torchrun([*group, "-m", f"stages.{stage}", *sys.argv[1:]])
     except SignalException:
         return 130  # the main process has said what is kept
     except ChildFailedError as error:

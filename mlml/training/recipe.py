@@ -28,10 +28,10 @@ class Recipe(Engine):
     backbone: str = "resnet50.tv_in1k"
     weights: str = "hub"
     lr: Annotated[float, Field(gt=0)] = 1e-5
-    batch_size: Annotated[int, Field(ge=1)] = 16
-    epochs: Annotated[int, Field(ge=1)] = 10
+    batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 16
+    epochs: Annotated[int, Field(ge=1, le=100_000)] = 10
     flip: bool = True
-    linear_init: Annotated[int, Field(ge=0)] = 0
+    linear_init: Annotated[int, Field(ge=0, le=100_000)] = 0
     linear_probe: bool = False
     prior: Annotated[float, Field(gt=0)] | None = None
 

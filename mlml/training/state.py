@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mlml.checkpoints.checkpoint import FOLDER
 from mlml.methods.base import Method
 from mlml.model.classifier import Model
 from mlml.runtime import parallel
@@ -80,7 +81,21 @@ class TrainState:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
+        """Restore what `state_dict` returned.
+
+        Raises:
+            ValueError: it returned another form.
+        """
+        try:
+            self._restore(state)
+        except torch.OutOfMemoryError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise ValueError(
+                f"the checkpoint in {FOLDER} is not of this run ({type(error).__name__}): remove it"
+            ) from error
+
+    def _restore(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
         self.method.load_state_dict(state["method"])
         self.optimizer.load_state_dict(state["optimizer"])

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -94,6 +95,16 @@ def test_a_damaged_file_is_said_and_removed(
     assert not path.exists()
 
 
+@pytest.mark.parametrize("content", [[1], {"plane": torch.zeros(1)}, {"epoch": "1"}, torch.zeros(1)])
+def test_a_file_that_holds_no_state(
+    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str], content: object
+) -> None:
+    checkpoint.path.parent.mkdir()
+    torch.save(content, checkpoint.path)
+    assert checkpoint.load() is None
+    assert "is damaged: it is removed, and training starts anew" in capsys.readouterr().err
+
+
 def test_a_state_that_cannot_be_written_is_an_error(checkpoint: Checkpoint) -> None:
     saved(checkpoint, 1)
     checkpoint.save({"epoch": 2, "unwritable": (lambda: None)})
@@ -114,9 +125,10 @@ def test_a_full_disk_keeps_what_was_there(checkpoint: Checkpoint, monkeypatch: p
     checkpoint.save(state(2))
     with pytest.raises(OSError) as caught:
         checkpoint.save(state(3))
-    assert str(caught.value) == (
-        f"{checkpoint.path}: No space left on device; what was trained up to epoch 1 is kept; run the same "
-        "command to resume"
+    assert re.fullmatch(
+        rf"No space left on device: '{checkpoint.path}' \([\d,]+ MB are free\); make room; "
+        "what was trained up to epoch 1 is kept; run the same command to resume",
+        str(caught.value),
     )
     assert checkpoint.path.read_bytes() == before
     assert os.listdir(checkpoint.path.parent) == ["key.checkpoint"]
@@ -139,7 +151,10 @@ def test_a_file_that_cannot_grow(tmp_path: Path) -> None:
         """
     done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True)
     message, epoch = done.stdout.splitlines()
-    assert message.startswith(f"{tmp_path}/key.checkpoint: File too large; what was trained up to epoch 1 is kept")
+    assert message.startswith(
+        f"File too large: '{tmp_path}/key.checkpoint'; raise the limit of a file's size (ulimit -f)"
+    )
+    assert "; what was trained up to epoch 1 is kept" in message
     assert epoch == "1"
     assert done.stderr == ""
     assert os.listdir(tmp_path) == ["key.checkpoint"]
@@ -149,8 +164,6 @@ def end(checkpoint: Checkpoint, epoch: int, error: BaseException) -> None:
     """A run that ends with this error while it saves this epoch."""
     with checkpoint.held():
         checkpoint.save(state(epoch))
-        if isinstance(error, OSError):
-            checkpoint.wait()
         raise error
 
 
@@ -183,7 +196,7 @@ def test_a_file_that_is_being_written_is_finished_first(tmp_path: Path, error: s
 
 
 def test_a_run_that_cannot_write_its_results_says_what_is_kept(checkpoint: Checkpoint) -> None:
-    said = r"^\[Errno 28\] No space left on device: 'history'; what was trained up to epoch 4 is kept; run the same"
+    said = r"^No space left on device: 'history' \(.* MB are free\); make room; what was trained up to epoch 4 is kept"
     with pytest.raises(OSError, match=said):
         end(checkpoint, 4, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "history"))
 

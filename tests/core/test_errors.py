@@ -1,8 +1,11 @@
+import errno
+import os
+import re
 from pathlib import Path
 
 import pytest
 
-from mlml.core.errors import TRACEBACK, USER_ERRORS, one_line, raise_errors
+from mlml.core.errors import TRACEBACK, USER_ERRORS, escaped, message, one_line, raise_errors
 
 
 @pytest.mark.parametrize("kind", USER_ERRORS)
@@ -23,6 +26,21 @@ def test_a_missing_file_has_no_number(capsys: pytest.CaptureFixture, monkeypatch
     with pytest.raises(SystemExit), one_line("mlml results"):
         Path("no/file").read_text()
     assert capsys.readouterr().err == "mlml results: No such file or directory: 'no/file'\n"
+
+
+def test_an_error_of_the_disk_has_a_remedy(tmp_path: Path) -> None:
+    full = message(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path / "x")))
+    assert re.fullmatch(r"No space left on device: '.*/x' \([0-9,]+ MB are free\); make room", full)
+    assert message(OSError(errno.ENOSPC, "full", "no/such/x")) == "full: 'no/such/x'; make room"
+    assert message(PermissionError(errno.EACCES, "denied", "x")) == "denied: 'x'; see to its permissions"
+    assert "ulimit -f" in message(OSError(errno.EFBIG, "too large", "x"))
+    assert message(MemoryError()) == "out of memory"
+
+
+def test_text_from_outside_does_not_take_over_a_terminal() -> None:
+    assert escaped("\x1b]0;t\x07\x9b\r\u202e\ud800") == r"\x1b]0;t\x07\x9b\r\u202e\ud800"
+    assert escaped(text := "Zürich, \u200d\u3000 線\n\t'é'") == text
+    assert message(ValueError("class '\x1b[2J'")) == r"class '\x1b[2J'"
 
 
 @pytest.mark.parametrize(("error", "end"), [(KeyboardInterrupt(), ""), (KeyboardInterrupt("a is kept"), "; a is kept")])

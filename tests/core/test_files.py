@@ -41,3 +41,16 @@ def test_json_that_others_cannot_read_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(tmp_path / "x", {"a": float("nan")})
     assert (tmp_path / "x").read_text() == '{\n  "a": 1,\n  "b": 0.5\n}\n'
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "no" / "x"
+    with pytest.raises(FileNotFoundError) as error:
+        write_json(path, {})
+    assert error.value.filename == str(path)
+
+
+def test_an_error_of_another_file_stays_what_it_is(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as error, atomic_write(tmp_path / "x"):
+        (tmp_path / "source").read_text()
+    assert error.value.filename == str(tmp_path / "source")

@@ -1,13 +1,16 @@
 """A wrong value gives one line that names the key, the value and what is allowed."""
 
+import os
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import dvc.utils.serialize
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, ValidationError
 
-from mlml.core.params import Section, parse, parse_options
+from mlml.core.params import Section, parse, parse_options, read_sections
 
 
 class Inner(Section):
@@ -149,3 +152,73 @@ def test_a_function_without_options() -> None:
     assert parse_options(lambda folder: None, None, "d") == {}
     with pytest.raises(ValueError, match=r"^d\.size: unknown key; it takes none$"):
         parse_options(lambda folder: None, {"size": 1}, "d")
+
+
+def test_a_long_value_is_cut() -> None:
+    (line,) = lines({"lr": list(range(10**5))})
+    assert (
+        len(line) < 300
+        and line.startswith("train.lr: [0, 1, 2")
+        and line.endswith("... is not allowed; must be a valid number")
+    )
+
+
+def sections(folder: Path, content: str | bytes) -> dict[str, Any]:
+    file = folder / "params.yaml"
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    return read_sections(file, ["a", "b", "c"])
+
+
+BOMB = "a:\n  - &x0 [1, 1]\n" + "".join(f"  - &x{i} [{', '.join([f'*x{i - 1}'] * 9)}]\n" for i in range(1, 30))
+FILES: dict[str, tuple[str | bytes, str]] = {
+    "list": ("[1, 2]", ": must be keys and values"),
+    "text": ("a", ": must be keys and values"),
+    "another key": ("d: 1", ": d: unknown key; it takes a, b, c"),
+    "key without text": ("1: 1", ": 1: unknown key; it takes a, b, c"),
+    "key that is a list": ("? {a: b}\n: 1", " is no YAML file: line 1: found unhashable key"),
+    "twice": ("a: 1\na: 2", ' is no YAML file: line 2: found duplicate key "a" with value "2"'),
+    "tab": ("a:\n\tb: 1", " is no YAML file: line 2: found character '\\t'"),
+    "binary": (bytes(range(256)), " is no YAML file: 'utf-8' codec"),
+    "zero bytes": ("a: \0", " is no YAML file: unacceptable character"),
+    "utf-16": ("a: 1".encode("utf-16"), " is no YAML file: 'utf-8' codec can't decode byte 0xff in position 0"),
+    "two documents": ("a: 1\n---\na: 2", " is no YAML file: line 2: but found another document"),
+    "object": ("a: !!python/object/apply:os.getcwd []", " is no YAML file: line 1: could not determine a constructor"),
+    "nested": ("a: " + "[" * 5000 + "]" * 5000, ": too many lists or sections in each other"),
+    "nested aliases": ("a: &x 1\nb: *x\nc: " + "[" * 5000, " is no YAML file: its aliases stand for more than 100,000"),
+    "bomb": (BOMB, " is no YAML file: its aliases stand for more than 100,000 values; write out what they mean"),
+    "alias in itself": ("a: &x [*x]", " is no YAML file: its aliases stand for more than 100,000"),
+    "no alias": ("a: *x", " is no YAML file: line 1: found undefined alias"),
+    "long number": ("a: " + "9" * 5000, " is no YAML file: Exceeds the limit"),
+    "no date": ("a: 2001-99-99", " is no YAML file: month must be in 1..12"),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_of_another_form(tmp_path: Path, kind: str) -> None:
+    content, fault = FILES[kind]
+    with pytest.raises(ValueError) as error:
+        sections(tmp_path, content)
+    assert str(error.value).startswith(f"{tmp_path / 'params.yaml'}{fault}")
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_is_not_there_or_none(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name, fault in (("none", "is missing"), ("pipe", "is no file"), ("", "is no file")):
+        with pytest.raises(ValueError) as error:
+            read_sections(tmp_path / name, [])
+        assert str(error.value) == f"{tmp_path / name} {fault}"
+
+
+def test_a_section_that_is_not_there(tmp_path: Path) -> None:
+    empty = sections(tmp_path, "")
+    assert empty == {} and empty.get("a") is None
+    with pytest.raises(ValueError, match=r"params\.yaml: a: missing$"):
+        empty["a"]
+
+
+def test_values_are_those_that_dvc_reads(tmp_path: Path) -> None:
+    """YAML 1.2: in 1.1 some of these are other numbers, texts or booleans."""
+    text = "a: [1e-4, 010, 1:30, off, yes, 0o10, 0x10, 1_000, .5, -0.0, ~, 2001-01-01, '010']\nb: &x {c: 1}\nc: *x"
+    assert sections(tmp_path, text) == dvc.utils.serialize.parse_yaml(text, "x")
+    assert sections(tmp_path, "a: [1e-4, 010, off]") == {"a": [0.0001, 10, "off"]}

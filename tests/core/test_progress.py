@@ -37,6 +37,12 @@ def test_a_bar_in_a_terminal_with_messages_above_it() -> None:
     assert rest == [""]
 
 
+def test_a_message_from_outside_is_escaped() -> None:
+    with redirect_stderr(io.StringIO()) as log:
+        logging.getLogger("mlml.x").info("the server answers \x1b]0;title\x07")
+    assert log.getvalue() == "the server answers \\x1b]0;title\\x07\n"
+
+
 def test_a_bar_that_vanishes_and_one_that_is_not_shown() -> None:
     with redirect_stderr(Terminal()) as terminal, progress("epoch", 2, "steps", log=False) as advance:
         advance(2)

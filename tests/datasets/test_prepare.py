@@ -155,11 +155,37 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "posix_fallocate", full)
-    monkeypatch.setattr(preparation, "write_index", full)
-    with pytest.raises(OSError, match="No space left on device"):
-        prepare(source(folder, listing(folder)), 16, tmp_path / "images", storage)
-    assert listing(tmp_path / "images") == []
+    places = {"rows": [(os, "posix_fallocate"), (os, "pwrite")], "encoded": [(preparation, "write_index")]}
+    for module, name in places[storage]:
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, full)
+            with pytest.raises(OSError) as error:
+                prepare(source(folder, listing(folder)), 16, tmp_path / "images", storage)
+        assert str(error.value).startswith("[Errno 28] No space left on device")
+        assert Path(error.value.filename).parent == tmp_path / "images"
+        assert listing(tmp_path / "images") == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_full_disk_names_the_shard(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / ".encoded.bin").symlink_to("/dev/full")
+    with pytest.raises(OSError) as error:
+        prepare(source(folder, listing(folder)), 16, tmp_path, "encoded")
+    assert error.value.filename == str(tmp_path / "encoded.bin")
+
+
+@both
+def test_a_damaged_picture_is_refused_unless_it_was_published_so(
+    folder: Path, tmp_path: Path, storage: Storage
+) -> None:
+    data = (folder / "0.jpg").read_bytes()
+    (folder / "half.jpg").write_bytes(data[: len(data) // 2] + b"\xff\xd9")
+    half = source(folder, ["half.jpg"])
+    with pytest.raises(ValueError, match=r"half\.jpg: damaged: the file does not hold all of the picture"):
+        prepare(half, 16, tmp_path / "images", storage)
+    prepare(half._replace(published=True), 16, tmp_path / "images", storage)
+    with Image.open(folder / "half.jpg") as image:
+        assert np.array_equal(pixels(tmp_path / "images")[0], by_pillow(image, 16))
 
 
 # (b) What was there before
@@ -364,5 +390,6 @@ def test_parameters() -> None:
     assert (chosen.image_size, chosen.storage) == (224, "encoded")
     with pytest.raises(ValueError, match=r"^prepare\.storage: 'jpeg' is not allowed; must be 'rows' or 'encoded'$"):
         parse(PrepareParams, {"storage": "jpeg"}, "prepare")
-    with pytest.raises(ValueError, match=r"^prepare\.image_size: 7 is not allowed; "):
-        parse(PrepareParams, {"image_size": 7}, "prepare")
+    for size in (7, 10**4, 10**11):  # the last two would fill the memory
+        with pytest.raises(ValueError, match=rf"^prepare\.image_size: {size} is not allowed; must be "):
+            parse(PrepareParams, {"image_size": size}, "prepare")

@@ -328,6 +328,33 @@ def test_silence_instead_of_an_answer(case: Case, server: Server, monkeypatch: p
     assert len(server.log) == module.RETRIES + 1
 
 
+def _status(words: str) -> Answer:
+    return lambda h: (h.send_response(404, words), h.end_headers())
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (_status("\x1b]0;title\x07"), "the server answers 404 \\x1b]0;title\\x07"),
+        (_answer(301, Location="http://\xff\xff/"), "no answer: "),
+        (_answer(301, Location=f"http://{'a' * 70}.org/"), "no answer: "),
+        (_answer(301, Location="file:///etc/passwd"), "no answer: No connection adapters were found"),
+        (_answer(200, DATA[:9], Content_Length="\xb2"), "the connection broke"),
+        (_answer(200, DATA[:9], Content_Length="9" * 5000), "the connection broke"),
+        (_answer(200, DATA[:9], Transfer_Encoding="chunked", Content_Length=None), "the connection broke"),
+    ],
+    ids=["control characters", "no text", "no name", "a file", "no number", "a long number", "no chunks"],
+)
+def test_a_hostile_server_does_not_keep_from_the_next(
+    case: Case, server: Server, capsys: Any, answer: Answer, reason: str
+) -> None:
+    url = server.add("/x", answer)
+    case.succeeds(url, server.good)
+    said = capsys.readouterr().err
+    assert reason in said
+    assert set(said) <= {"\n", *map(chr, range(32, 127))}
+
+
 # Wrong bytes
 
 
@@ -386,7 +413,7 @@ def test_full_disk_keeps_what_arrived(case: Case, server: Server, monkeypatch: p
         patch.setattr(module, "CHUNK", 500)
         case.has(DATA[:1000])
         message = case.fails(server.good, server.good, kept=1500)
-    assert f"\n  the disk is full: make room for 298,500 more bytes in {case.folder}\n" in message
+    assert f"\n  No space left on device; make room: {case.folder} needs 298,500 more bytes\n" in message
     assert f"\n  1,500 of 300,000 bytes are kept in {case.part}; run the command again to resume" in message
     case.succeeds(server.good)
     assert server.starts == [1000, 1500]

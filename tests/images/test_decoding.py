@@ -6,7 +6,7 @@ import subprocess
 import sys
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -99,7 +99,7 @@ def test_all_kinds_are_what_pillow_gives(kind: str) -> None:
         warnings.simplefilter("ignore")
         expected = Image.open(io.BytesIO(KINDS[kind])).convert("RGB")
     for upright in (False, True):
-        image = decode(KINDS[kind], upright)
+        image = decode(KINDS[kind], upright, strict=upright)
         assert image.mode == "RGB"
         assert np.array_equal(np.asarray(image), np.asarray(expected))
     row = to_row(KINDS[kind], 8)
@@ -117,14 +117,52 @@ def test_the_first_frame_counts(form: str) -> None:
     assert (abs(row - (250, 0, 0)) < 4).all()
 
 
-def test_16_bits_a_channel() -> None:
-    grey = png(4, 3, 16, 0, (b"\0" + struct.pack(">4H", 0, 256, 40000, 65535) for _ in range(3)))
-    assert fault(grey) == ("more than 8 bits a pixel (Pillow's mode I;16), which would be cut off; save it with 8 bits")
-    for mode in ("I;16", "I", "F"):
-        assert fault(encoded(Image.new(mode, (9, 9)), "TIFF")).startswith("more than 8 bits a pixel (Pillow's mode ")
-    # In colour Pillow keeps the upper 8 bits, which is right.
-    colour = png(2, 1, 16, 2, iter([b"\0" + struct.pack(">6H", 0x1234, 0, 0xFFFF, 0x80FF, 0x7F00, 1)]))
-    assert np.asarray(decode(colour)).tolist() == [[[0x12, 0, 0xFF], [0x80, 0x7F, 0]]]
+def deep_tiff(mode: str) -> bytes:
+    """A TIFF whose header says 16 bits a channel, which Pillow does not write."""
+    data, n = encoded(picture(mode), "TIFF"), len(mode)
+    return data.replace(struct.pack(f"<{n}H", *[8] * n), struct.pack(f"<{n}H", *[16] * n))
+
+
+def deep_jpeg2000() -> bytes:
+    data = bytearray(encoded(picture(), "JPEG2000", no_jp2=True))
+    data[data.index(b"\xff\x51") + 40] = 11  # bits of the first channel, less one
+    return bytes(data)
+
+
+DEEP: dict[str, Callable[[], bytes]] = {
+    **{
+        f"png of kind {kind}": lambda kind=kind, n=n: png(4, 3, 16, kind, (bytes(1 + 8 * n) for _ in range(3)))
+        for kind, n in ((0, 1), (2, 3), (4, 2), (6, 4))
+    },
+    **{f"tiff {mode}": lambda mode=mode: encoded(Image.new(mode, (9, 9)), "TIFF") for mode in ("I;16", "I", "F")},
+    "tiff rgb": lambda: deep_tiff("RGB"),
+    "tiff cmyk": lambda: deep_tiff("CMYK"),
+    "ppm": lambda: b"P6 2 1 65535\n" + bytes(12),
+    "ppm, 10 bits": lambda: b"P6 2 1 1023\n" + bytes(12),
+    "ppm in words": lambda: b"P3 1 1 65535\n1 2 3 ",
+    "pgm": lambda: b"P5 2 1 65535\n" + bytes(4),
+}
+if features.check("jpg_2000"):
+    DEEP["jpeg 2000"] = deep_jpeg2000
+
+
+@pytest.mark.parametrize("kind", DEEP)
+def test_more_than_8_bits_a_channel_are_refused(kind: str) -> None:
+    assert fault(DEEP[kind]()) == "it has more than 8 bits a channel, of which 8 would be kept; save it with 8 bits"
+
+
+@pytest.mark.skipif("AVIF" not in Image.SAVE, reason="Pillow writes no AVIF")
+def test_an_avif_of_10_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pillow does not write one, and does not open one whose header alone says so."""
+    image, data = Image.open(io.BytesIO(KINDS["avif"])), bytearray(KINDS["avif"])
+    data[data.index(b"av1C") + 6] |= 0x40
+    monkeypatch.setattr(Image, "open", lambda *_, **__: image)
+    assert "more than 8 bits a channel" in fault(bytes(data))
+
+
+def test_few_bits_a_channel_are_not() -> None:
+    assert np.asarray(decode(b"P6 1 1 15\n\x0f\0\x05")).tolist() == [[[255, 0, 85]]]
+    assert np.asarray(decode(b"P4 8 1\n\x0f"))[0, :, 0].tolist() == [255] * 4 + [0] * 4
 
 
 # (b) EXIF orientation
@@ -182,6 +220,7 @@ NO_PICTURES = {
     "pdf": (b"%PDF-1.7\n", None),
     "eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n", None),
     "zeros": (b"\0" * 5000, None),
+    "heic": (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "the file is a HEIC picture; convert it to JPEG"),
     "svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", None),
 }
 
@@ -269,7 +308,7 @@ def test_damage_gives_a_picture_or_a_line(data: bytes, upright: bool) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            image = decode(data, upright)
+            image = decode(data, upright, strict=True)
         except ValueError as error:
             message = str(error)
             assert message and "\n" not in message
@@ -280,15 +319,16 @@ def test_damage_gives_a_picture_or_a_line(data: bytes, upright: bool) -> None:
 
 
 def test_what_pillow_cannot_convert_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    for error, reason in (
-        (KeyError("a\nb"), "'a\\nb'"),
-        (RuntimeError("two\nlines"), "two lines"),
-        (MemoryError(), "MemoryError"),
+    damaged = "damaged, cut short or of a kind that Pillow cannot read ({}); bring it again"
+    for error, expected in (
+        (KeyError("a\nb"), damaged.format("'a\\nb'")),
+        (RuntimeError("two\nlines"), damaged.format("two lines")),
+        (AssertionError(), damaged.format("AssertionError")),
+        (MemoryError(), "it does not fit into the memory; make it smaller"),
     ):
 
         def fails(*_: object, error: Exception = error, **__: object) -> Image.Image:
             raise error
 
         monkeypatch.setattr(Image, "open", fails)
-        expected = f"damaged, cut short or of a kind that Pillow cannot read ({reason}); bring it again"
         assert fault(b"x") == expected

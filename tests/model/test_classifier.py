@@ -1,4 +1,9 @@
+import errno
+import json
+from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +15,11 @@ from mlml.model.classifier import Classifier, check_size
 from mlml.model.weights import load, load_backbone, save
 
 NAME = "test_resnet"
+ENGINE = {"precision": "float32", "compile": "none", "inputs": "disk", "device": "cpu", "processes": 1}
+ABOUT: dict[str, Any] = {
+    "classes": ["a", "b", "ü"], "image_size": 32, "upright": True, "method": "an", "epoch": 4, "validation_mAP": 50.0,
+    "engine": ENGINE,
+}  # fmt: skip
 
 
 def images(n: int = 2) -> torch.Tensor:
@@ -35,6 +45,23 @@ def test_normalisation_is_the_backbones_own() -> None:
 def test_unknown_backbone() -> None:
     with pytest.raises(ValueError, match=r"train\.backbone: 'test_resnt' is not allowed; .*close: .*test_resnet"):
         Classifier("test_resnt", 2)
+    with pytest.raises(
+        ValueError, match=r"train\.backbone: 'resnet10t\.no_tag' is not allowed; Invalid pretrained tag"
+    ):
+        Classifier("resnet10t.no_tag", 2)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["hf-hub:x/y", "hf_hub:x/y", "local-dir:.", "local_dir:/tmp", "timm:x", "https://x/y", "../../x", ".", "", "*"],
+)
+def test_a_backbone_that_would_be_fetched_or_opened(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def create_model(*_: object, **__: object) -> None:
+        raise AssertionError("it is opened")
+
+    monkeypatch.setattr(timm, "create_model", create_model)
+    with pytest.raises(ValueError, match=r"train\.backbone: '.*' is not allowed; timm .* has no such model"):
+        Classifier(name, 2)
 
 
 @pytest.mark.parametrize("name", ["resnet10t", "mobilenetv3_small_050", "efficientvit_b0", "vit_tiny_patch16_224"])
@@ -93,7 +120,7 @@ def test_weights_that_do_not_fit(tmp_path: Path) -> None:
     for path, message in (
         (other, "does not fit test_resnet"),
         (text, "is no weights file"),
-        (code, "is no weights file"),
+        (code, "holds more than tensors, and is not loaded: it could run any program"),
         (tmp_path / "missing.pth", "must be 'hub', 'none' or a file that exists"),
     ):
         with pytest.raises(ValueError, match=r"train\.weights: ") as caught:
@@ -103,12 +130,77 @@ def test_weights_that_do_not_fit(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
+def changed(dtype: torch.dtype | None = None, number: float | None = None) -> dict[str, torch.Tensor]:
+    state = timm.create_model(NAME, num_classes=0).state_dict()
+    key = next(iter(state))
+    state[key] = state[key].to(dtype or torch.float32)
+    if number is not None:
+        state[key].view(-1)[-1] = number
+    return state
+
+
+WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
+    "empty": (lambda path: path.write_bytes(b""), "is empty"),
+    "cut zip": (lambda path: path.write_bytes(b"PK\3\4" + bytes(50)), "is no weights file"),
+    "cut pickle": (lambda path: path.write_bytes(b"\x80\2"), "is no weights file"),
+    "list": (lambda path: torch.save([torch.zeros(1)], path), "holds no state dict"),
+    "numbers as keys": (lambda path: torch.save({1: torch.zeros(1)}, path), "holds no state dict"),
+    "numbers": (lambda path: torch.save({"a": 1}, path), "holds no state dict"),
+    "module": (lambda path: torch.save(torch.nn.Linear(1, 1), path), "holds more than tensors, and is not loaded"),
+    "torchscript": (
+        lambda path: torch.jit.trace(torch.nn.Linear(1, 1), torch.zeros(1, 1)).save(path),
+        "holds more than tensors, and is not loaded",
+    ),
+    "nan": (
+        lambda path: torch.save(changed(number=float("nan")), path),
+        ".weight holds values that are not finite",
+    ),
+    "inf": (lambda path: torch.save(changed(torch.half, float("inf")), path), "holds values that are not finite"),
+    "complex": (lambda path: torch.save(changed(torch.complex64), path), "holds torch.complex64, not torch.float32"),
+    "int8": (lambda path: torch.save(changed(torch.int8), path), "holds torch.int8, not torch.float32"),
+    "sparse": (lambda path: torch.save({"a": torch.eye(3).to_sparse()}, path), "a is no dense tensor"),
+    "meta": (lambda path: torch.save({"a": torch.zeros(1, device="meta")}, path), "a is no dense tensor"),
+}
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch.jit
+@pytest.mark.parametrize("kind", WRONG)
+def test_weights_of_another_form(tmp_path: Path, kind: str) -> None:
+    write, fault = WRONG[kind]
+    path = tmp_path / "it.pth"
+    write(path)
+    with pytest.raises(ValueError) as caught:
+        load_backbone(Classifier(NAME, 2), str(path))
+    message = str(caught.value)
+    assert message.startswith(f"train.weights: {path}") and fault in message
+    assert "\n" not in message and "weights_only=False" not in message
+
+
+@pytest.mark.parametrize("dtype", [torch.half, torch.bfloat16, torch.double])
+def test_weights_of_another_precision_are_converted(tmp_path: Path, dtype: torch.dtype) -> None:
+    torch.save(OrderedDict(changed(dtype)), tmp_path / "it.pth")
+    model = Classifier(NAME, 2)
+    load_backbone(model, str(tmp_path / "it.pth"))
+    assert {value.dtype for value in model.backbone.parameters()} == {torch.float32}
+
+
 def test_hub_offline_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(ConnectionError, match=r"set train\.weights to the file, or to 'none'") as caught:
         load_backbone(Classifier("test_resnet.r160_in1k", 2), "hub")
     assert "test_resnet.r160_in1k" in str(caught.value)
+
+
+def test_hub_weights_on_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    model = Classifier(NAME, 2)
+    monkeypatch.setattr(timm, "create_model", full)
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        load_backbone(model, "hub")
+    assert caught.value.errno == errno.ENOSPC
 
 
 def test_hub_weights_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,9 +220,9 @@ def test_hub_weights_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_save_and_load(tmp_path: Path) -> None:
     model = Classifier(NAME, 3).eval()
-    save(model, tmp_path / "w.safetensors", {"classes": ["a", "b", "ü"], "epoch": 4})
+    save(model, tmp_path / "w.safetensors", {**ABOUT, "note": [1]})
     other, about = load(tmp_path / "w.safetensors")
-    assert about == {"backbone": NAME, "classes": ["a", "b", "ü"], "epoch": 4}
+    assert about == {"backbone": NAME, **ABOUT, "note": [1]}
     assert not other.training
     assert torch.equal(other(images()), model(images()))
     assert [path.name for path in tmp_path.iterdir()] == ["w.safetensors"]
@@ -139,9 +231,57 @@ def test_save_and_load(tmp_path: Path) -> None:
 def test_load_something_else(tmp_path: Path) -> None:
     foreign, cut = tmp_path / "foreign.safetensors", tmp_path / "cut.safetensors"
     safetensors.torch.save_file({"a": torch.zeros(2)}, foreign)
-    save(Classifier(NAME, 3), cut, {"classes": ["a", "b", "c"]})
+    save(Classifier(NAME, 3), cut, ABOUT)
     cut.write_bytes(cut.read_bytes()[:-100])
     for path in (foreign, cut, tmp_path / "missing.safetensors"):
         with pytest.raises(ValueError, match="holds no weights that mlml wrote") as caught:
             load(path)
         assert path.name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype"), [(float("nan"), torch.float32), (float("inf"), torch.half), (0, torch.int8)]
+)
+def test_trained_weights_that_are_no_numbers(tmp_path: Path, number: float, dtype: torch.dtype) -> None:
+    model = Classifier(NAME, 3)
+    path = tmp_path / "w.safetensors"
+    state = {key: value.contiguous() for key, value in model.state_dict().items()}
+    state["head.bias"] = torch.full((3,), number).to(dtype)
+    safetensors.torch.save_file(state, path, {"mlml": json.dumps({"backbone": NAME, **ABOUT})})
+    with pytest.raises(ValueError, match=r"holds no weights that mlml wrote: head\.bias holds "):
+        load(path)
+
+
+METADATA: dict[str, str | dict[str, Any]] = {
+    "no JSON": "{",
+    "list": "[]",
+    "number": "5",
+    "nested": "[" * 100_000,
+    "nothing": "{}",
+    "no classes": {"classes": []},
+    "classes of numbers": {"classes": [1, 2, 3]},
+    "text as classes": {"classes": "abc"},
+    "too many classes": {"classes": ["x"] * 10_000},
+    "backbone of the hub": {"backbone": "hf-hub:x/y"},
+    "another backbone": {"backbone": "test_vit"},
+    "no text": {"backbone": 5},
+    "size": {"image_size": "x"},
+    "negative size": {"image_size": -1},
+    "huge size": {"image_size": 10**9},
+    "score": {"validation_mAP": float("nan")},
+    "epoch": {"epoch": None},
+    "engine": {"engine": {**ENGINE, "precision": "int8"}},
+    "no engine": {"engine": None},
+}
+
+
+@pytest.mark.parametrize("kind", METADATA)
+def test_weights_with_other_metadata(tmp_path: Path, kind: str) -> None:
+    given = METADATA[kind]
+    text = given if isinstance(given, str) else json.dumps({"backbone": NAME, **ABOUT, **given})
+    path = tmp_path / "w.safetensors"
+    state = {key: value.contiguous() for key, value in Classifier(NAME, 3).state_dict().items()}
+    safetensors.torch.save_file(state, path, {"mlml": text})
+    with pytest.raises(ValueError) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path} holds no weights that mlml wrote: ")

@@ -10,9 +10,12 @@ from mlml.runtime.device import device_for, enough_memory
 def test_device(monkeypatch: pytest.MonkeyPatch) -> None:
     assert device_for("cpu").type == "cpu"
     assert device_for("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
-    for name in ("gpu", "meta"):
+    for name in ("gpu", "meta", "", "cuda:99", "cuda:x", "cpu:-5", "xla", "privateuseone", "vulkan", "mkldnn", "CPU"):
         with pytest.raises(ValueError, match=f"device: '{name}' is not allowed; it must be auto, or one that is here"):
             device_for(name)
+    for number in (None, 0, True, ["cpu"]):
+        with pytest.raises(ValueError, match=r"device: .* is not allowed; it must be auto, cpu, cuda, cuda:1"):
+            device_for(number)
     monkeypatch.setattr("mlml.runtime.parallel.world_size", lambda: 2)
     with pytest.raises(ValueError, match="device: 'cuda:1' is not allowed with several processes; cuda gives each"):
         device_for("cuda:1")

@@ -5,13 +5,18 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 import torch
 from torch import nn
+from torch.distributed.elastic.multiprocessing.api import SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 import stages.train
 from mlml.runtime import parallel
@@ -34,7 +39,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, 
     """What the trainings of ranks.py leave in each of two processes, on two nodes that are this machine."""
     folder = tmp_path_factory.mktemp("ranks")
     group = ["--nnodes", "2", "--nproc-per-node", "1", "--master-addr", "localhost"]
-    group += ["--master-port", str(29400 + os.getpid() % 500)]
+    group += ["--master-port", str(29400 + os.getpid() % 500), "--log-dir", str(folder / "logs")]
     nodes = [
         subprocess.Popen(
             [*TORCHRUN, *group, "--node-rank", str(node), "-m", "tests.runtime.ranks", str(folder)],
@@ -126,7 +131,8 @@ def test_a_process_dies_and_the_run_goes_on_to_the_same_end(tmp_path: Path) -> N
     test = json.loads((tmp_path / "metrics/test.json").read_text())
     assert test["images"] == 30
 
-    done = clone.run(*TORCHRUN, "--standalone", "--nproc-per-node", "2", *STAGE, "alone", "alone.tsv")
+    logs = ["--log-dir", str(tmp_path / "logs")]
+    done = clone.run(*TORCHRUN, "--standalone", "--nproc-per-node", "2", *logs, *STAGE, "alone", "alone.tsv")
     assert done.returncode == 0, done.stdout
     assert "best epoch" in done.stdout
     for name in ("weights.safetensors", "trajectories.npz"):
@@ -142,6 +148,46 @@ def test_a_wrong_value_is_said_before_processes_start(monkeypatch: pytest.Monkey
     with pytest.raises(ValueError, match=r"training\.lr: -1 is not allowed"):
         stages.train.main(*map(Path, "abcde"))
     assert started == []
+
+
+def test_more_processes_than_the_machine_can_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlml.runtime import launch
+
+    monkeypatch.setattr(launch, "_torchrun", lambda count: f"{count} are started")
+    with pytest.raises(ValueError, match=r"processes: 1000000 is not allowed; must be \d+ at most on this machine"):
+        launch.shared(10**6).__enter__()
+    with pytest.raises(SystemExit, match="2 are started"):
+        launch.shared(2).__enter__()
+
+
+@pytest.mark.parametrize("end", ["good", "failure", "signal", "error"])
+def test_nothing_is_left_in_the_temporary_folder(end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlml.runtime import launch
+
+    ends: dict[str, Callable[[], object]] = {
+        "good": lambda: None,
+        "failure": lambda: raise_(ChildFailedError("x", {1: ProcessFailure(1, 1, 9, "none")})),
+        "signal": lambda: raise_(SignalException("stopped", signal.SIGINT)),
+        "error": lambda: raise_(KeyboardInterrupt()),
+    }
+
+    def raise_(error: BaseException) -> None:
+        raise error
+
+    def torchrun(words: list[str]) -> None:
+        logs = Path(words[words.index("--log-dir") + 1])
+        assert logs.parent == tmp_path
+        (logs / "attempt").mkdir()
+        ends[end]()
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(launch, "torchrun", torchrun)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    with suppress(KeyboardInterrupt):
+        status = launch._torchrun(2)
+        said = str(status).partition(": ")[2]
+        assert {"good": status == 0, "signal": status == 130, "failure": said.startswith("process 1 of 2 ended")}[end]
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("count", [0, "2", True, None])

@@ -98,6 +98,33 @@ def test_the_linear_layers_epochs_are_not_trained_again(tmp_path: Path, capsys: 
     assert "linear init" not in said
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": None},
+        {"model": {}},
+        {"method": {"plane": torch.zeros(1)}},
+        {"optimizer": {}},
+        {"optimizer": {"state": {}, "param_groups": []}},
+        {"recorder": None},
+        {"best": [1]},
+        {"history": [[1]]},
+        {"order": torch.zeros(3)},
+        {"random": None},
+    ],
+)
+def test_a_checkpoint_with_another_content_is_one_line(tmp_path: Path, change: dict[str, object]) -> None:
+    kept = Checkpoint(tmp_path, "key")
+    with pytest.raises(Stop):
+        fit("an", tmp_path / "cut", kept, 1)
+    kept.wait()
+    state = kept.load()
+    assert state is not None
+    torch.save({**state, **change}, kept.path)
+    with pytest.raises(ValueError, match=r"^the checkpoint in .*checkpoints is not of this run \(\w+\): remove it$"):
+        fit("an", tmp_path / "cut", Checkpoint(tmp_path, "key"))
+
+
 def finish(folder: Path) -> None:
     """A run to its end, from wherever it was."""
     checkpoint = Checkpoint(folder, "key")

@@ -33,7 +33,11 @@ def read(folder: Path, archives: Path) -> Source:
         missing = [image for image in table.images if _part(image) == part and image not in there]
         if missing:
             raise ValueError(f"{there.path}: {len(missing)} photographs are missing, the first is {missing[0]}")
-    return Source(table, lambda row: members[_part(table.images[row])].read(table.images[row]))
+
+    def photograph(row: int) -> bytes:
+        return members[_part(table.images[row])].read(table.images[row])
+
+    return Source(table, photograph, published=True)
 
 
 def _part(image: str) -> str:

@@ -45,8 +45,8 @@ def read(
     folder: Path,
     archives: Path,
     *,
-    train_images: Annotated[int, Field(ge=10)] = 2500,
-    test_images: Annotated[int, Field(ge=10)] = 1000,
+    train_images: Annotated[int, Field(ge=10, le=100_000)] = 2500,
+    test_images: Annotated[int, Field(ge=10, le=100_000)] = 1000,
     canvas: Annotated[int, Field(ge=32, le=512)] = 64,
 ) -> Source:
     """Make the data set: `train_images`, of which `validation_split` takes some for validation, and `test_images`.

@@ -62,7 +62,8 @@ def read(
         raise ValueError(f"{root} is missing; it is the folder of the photographs, see {folder / 'dataset.yaml'}")
     raw = _from_csv(folder, root) if form == "csv" else _from_npy(folder, root)
     raw = raw._replace(images=[path.replace("\\", "/").removeprefix("images/") for path in raw.images])
-    return source(raw if raw.faults else _filter_unlabelled(raw, keep_unlabelled), upright=False)
+    checked = source(raw if raw.faults else _filter_unlabelled(raw, keep_unlabelled), upright=False)
+    return checked._replace(published=True)
 
 
 def _choose_form(folder: Path, chosen: Form | None) -> str:

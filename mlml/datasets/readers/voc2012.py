@@ -38,7 +38,7 @@ def read(folder: Path, archives: Path) -> Source:
     missing = [path for path in paths if path not in members]
     if missing:
         raise ValueError(f"{members.path}: {len(missing)} photographs are missing, the first is {missing[0]}")
-    return Source(table, lambda row: members.read(paths[row]))
+    return Source(table, lambda row: members.read(paths[row]), published=True)
 
 
 def label_table(text: Callable[[str], str]) -> Table:
