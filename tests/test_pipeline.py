@@ -57,7 +57,11 @@ BAD = [
     ("dataset=min", ["check: dataset: 'min' is not allowed; it must be a folder in datasets/: coco2014, digits"]),
     ("dataset=2024", ["check: dataset: '2024' is not allowed; it must be a folder"]),
     ("dataset=off", ["check: dataset: 'off' is not allowed; it must be a folder"]),
-    ("train.weights=weights/no.pth device=meta", ["train.weights: weights/no.pth is missing", "device: 'meta' is not"]),
+    (
+        "train.weights=weights/no.pth device=meta processes=1000000",
+        ["train.weights: weights/no.pth is missing", "device: 'meta' is not", "processes: 1000000 is not allowed"],
+    ),
+    ("train.backbone=resnet", ["check: train.backbone: 'resnet' is not allowed; timm"]),
     ("+trian.lr=1", ["check: params.yaml: trian: unknown key; it takes corrupt, dataset, device, method"]),
 ]
 

@@ -9,7 +9,9 @@ from mlml import corruption, datasets, methods, plots
 from mlml.core.params import DATASET, PARAMS, parse, read_sections
 from mlml.datasets.prepare import PrepareParams
 from mlml.download.archives import Download
+from mlml.model.classifier import check_backbone
 from mlml.runtime.device import device_for
+from mlml.runtime.launch import check_processes
 from mlml.settings import Setting
 from mlml.training import recipe
 
@@ -54,6 +56,8 @@ def _run(params: Mapping[str, Any], file: Path) -> list[Callable[[], object]]:
         plan = recipe.resolve(training, params["train"], str(file))
         if plan.weights not in ("hub", "none") and not Path(plan.weights).is_file():
             raise ValueError(f"train.weights: {plan.weights} is missing; bring the file, or choose hub or none")
+        if params["train"]["backbone"] is not None:  # importing timm takes as long as all else
+            check_backbone(plan.backbone)
 
     return [
         lambda: Setting.parse(params["setting"]),
@@ -64,5 +68,6 @@ def _run(params: Mapping[str, Any], file: Path) -> list[Callable[[], object]]:
         lambda: parse(PrepareParams, params["prepare"], "prepare"),
         lambda: parse(corruption.CorruptParams, params["corrupt"], "corrupt"),
         lambda: parse(plots.PlotParams, params["plot"], "plot"),
-        lambda: device_for(str(params["device"])),
+        lambda: device_for(params["device"]),
+        lambda: check_processes(params["processes"]),
     ]

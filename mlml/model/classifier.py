@@ -35,15 +35,8 @@ class Classifier(nn.Module):
         self.name = backbone
         self.precision: Precision = "float32"
         self._compiled: Callable[[Tensor], Tensor] | None = None
-        try:
-            # timm also takes hf-hub:..., which fetches something, and local-dir:..., which opens something.
-            if not timm.is_model(backbone):
-                raise RuntimeError(f"timm {timm.__version__} has no such model")
-            self.backbone = timm.create_model(backbone, pretrained=False, num_classes=0)
-        except (RuntimeError, OSError) as error:
-            close = ", ".join(timm.list_models(f"*{backbone.split('.')[0][:6]}*")[:8])
-            close = f"; close: {close}" if close else ""
-            raise ValueError(f"train.backbone: {backbone!r} is not allowed; {error}{close}") from None
+        check_backbone(backbone)
+        self.backbone = timm.create_model(backbone, pretrained=False, num_classes=0)
         # Some backbones end with a layer that changes the width.
         width = getattr(self.backbone, "head_hidden_size", None) or self.backbone.num_features
         self.head = nn.Linear(int(width), classes)
@@ -112,6 +105,22 @@ class LinearProbe(nn.Module):
 
 
 Model = Classifier | LinearProbe
+
+
+def check_backbone(name: str) -> None:
+    """Check that timm has a model of this name.
+
+    Raises:
+        ValueError: it has none. timm.create_model would also take hf-hub:..., which fetches something, and
+            local-dir:..., which opens something.
+    """
+    import timm
+
+    model, _, weights = name.partition(".")
+    if not timm.is_model(name) or (weights and name not in timm.list_models(model, pretrained=True)):
+        close = ", ".join(timm.list_models(f"*{model[:6]}*")[:8])
+        close = f"; close: {close}" if close else ""
+        raise ValueError(f"train.backbone: {name!r} is not allowed; timm {timm.__version__} has no such model{close}")
 
 
 @torch.inference_mode()

@@ -25,18 +25,28 @@ def shared(count: object) -> Iterator[None]:
     Raises:
         ValueError: not a number of processes, or far more than this machine has processors.
     """
-    if type(count) is not int or count < 1:
-        raise ValueError(f"processes: {count!r} is not allowed; must be a whole number of at least 1")
-    if count > 1 and "TORCHELASTIC_RUN_ID" not in os.environ:
-        gpus = torch.cuda.device_count()
-        if count > (most := max(gpus, cores(), FEW)):
-            raise ValueError(
-                f"processes: {count} is not allowed; must be {most} at most on this machine, "
-                f"which has {gpus} GPUs and {cores()} CPU cores"
-            )
-        sys.exit(_torchrun(count))
+    checked = check_processes(count)
+    if checked > 1 and "TORCHELASTIC_RUN_ID" not in os.environ:
+        sys.exit(_torchrun(checked))
     with parallel.group():
         yield
+
+
+def check_processes(count: object) -> int:
+    """Return `count` if it is a number of processes for this machine.
+
+    Raises:
+        ValueError: as `shared`.
+    """
+    if type(count) is not int or count < 1:
+        raise ValueError(f"processes: {count!r} is not allowed; must be a whole number of at least 1")
+    gpus = torch.cuda.device_count() if count > 1 else 0
+    if count > (most := max(gpus, cores(), FEW)):
+        raise ValueError(
+            f"processes: {count} is not allowed; must be {most} at most on this machine, which has {gpus} GPUs and "
+            f"{cores()} CPU cores"
+        )
+    return count
 
 
 def _torchrun(count: int) -> str | int:
