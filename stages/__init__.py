@@ -4,6 +4,7 @@ DVC hashes what a stage depends on when the stage ends. So a stage notes the has
 are others at its end: what was edited meanwhile would be recorded as if it had been used.
 """
 
+import logging
 import os
 import signal
 import sys
@@ -25,6 +26,8 @@ if RUN_BY_DVC:
 
 from dvc.exceptions import DvcException  # noqa: E402
 from dvc.repo import Repo  # noqa: E402
+
+logging.getLogger("dvc").setLevel(logging.CRITICAL)  # no progress bars: DVC has just hashed the same files
 
 
 class _Stage:
