@@ -1,6 +1,7 @@
 """The result of a reader: the label table and the image files."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from mlml.labels.table import Table
@@ -15,9 +16,11 @@ class Source(NamedTuple):
             if the file cannot be read.
         upright: whether to apply the EXIF orientation (see `mlml.images.decoding.decode`).
         places: where each image is listed, for messages ("labels.csv, row 7: images/a.jpg"); None: `table.images`.
+        file: the user's table of labels, for messages.
     """
 
     table: Table
     read: Callable[[int], bytes]
     upright: bool = False
     places: tuple[str, ...] | None = None
+    file: Path | None = None

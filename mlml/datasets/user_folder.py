@@ -88,7 +88,7 @@ def source(raw: RawTable, upright: bool) -> Source:
     in_order = bool((np.diff(rows) == 1).all())  # a large table is not copied
     table = Table(raw.classes, images, tuple(chosen), raw.labels if in_order else raw.labels[rows])
     places = tuple(f"{raw.file}, {raw.places[i]}: {raw.images[i]}" for i in rows)
-    return Source(table, lambda row: (raw.root / images[row]).read_bytes(), upright, places)
+    return Source(table, lambda row: (raw.root / images[row]).read_bytes(), upright, places, raw.file)
 
 
 def _parse_splits(raw: RawTable) -> tuple[list[str] | None, list[tuple[str, str]]]:

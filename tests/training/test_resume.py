@@ -18,7 +18,7 @@ from mlml.methods import TrainLabels
 from mlml.model.classifier import Classifier
 from mlml.runtime.device import seed_everything
 from mlml.training import experiment, loop
-from mlml.training.history import Best, Epoch
+from mlml.training.history import Epoch
 from mlml.training.recipe import Run
 from mlml.training.trajectories import Recorder
 from tests.training.test_loop import L, N, data, hidden, recipe
@@ -34,7 +34,7 @@ class Stop(Exception):
 
 def fit(
     name: str, folder: Path, kept: Checkpoint | None = None, stop: int = 0, linear_init: int = 0, epochs: int = 4
-) -> tuple[Best, list[Epoch], dict[str, torch.Tensor], bytes]:
+) -> tuple[Epoch, list[Epoch], dict[str, torch.Tensor], bytes]:
     """A run as the stage starts it; it ends with `Stop` in the epoch after `stop`."""
     seed_everything(3)
     train, validation = data()
