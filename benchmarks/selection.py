@@ -7,6 +7,7 @@ of the choice by full validation labels, less that of its own.
 
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, get_args
 
@@ -18,7 +19,7 @@ from mlml import methods
 from mlml.commands.grid import Job
 from mlml.corruption import corrupt
 from mlml.images import store
-from mlml.labels import PRESENT, Labels, table
+from mlml.labels import ABSENT, PRESENT, Labels, table
 from mlml.metrics import mean_average_precision
 from mlml.model import hardware, loader, weights
 from mlml.model.classifier import Classifier, LinearProbe, Model
@@ -65,37 +66,44 @@ def train(job: Job, data: Path, features: Features) -> Curve:
     return Curve(np.stack(logits), np.array(scores))
 
 
-def losses(runs: Iterable[tuple[Job, Curve]], labels: Labels, draws: int) -> pd.DataFrame:
+def losses(runs: Iterable[tuple[Job, Curve]], labels: Labels, draws: int, absent: int = 0) -> pd.DataFrame:
     """What each criterion loses, in points of test mAP.
 
     Args:
         labels: int8 [n, L], the full validation labels.
         draws: how many times they are discarded.
+        absent: so many absent labels of each image are known besides.
 
     Returns:
-        one row for each setting and criterion: `epoch`, the mean over the runs, and `rate`, the mean over methods and
-        seeds, where the learning rate is chosen too.
+        one row per setting; for each criterion that the labels allow, a text: the loss where it chooses the epoch, mean
+        over the runs, and where it chooses the learning rate too, mean over the methods and seeds.
     """
     groups: dict[tuple[str, str, int], list[tuple[Job, Curve]]] = defaultdict(list)
     for job, curve in runs:
         groups[str(job.setting), job.run.method, job.run.seed].append((job, curve))
     rows = []
-    for (setting, method, seed), group in groups.items():
-        test = np.stack([curve.test_map for _, curve in group])
-        full = _values("mAP", labels, group)
-        for draw in range(draws):
-            partial = corrupt(labels, group[0][0].setting, 1 + draw)  # 0 draws the training labels
+    for (setting, _, _), group in groups.items():
+        test, full = np.stack([curve.test_map for _, curve in group]), _values("mAP", labels, group)
+        each = np.arange(len(test))
+        for draw in range(1, draws + 1):  # 0 draws the training labels
+            partial = corrupt(labels, group[0][0].setting, draw).copy()
+            order = np.where(labels == ABSENT, np.random.RandomState(draw).random_sample(labels.shape), 1).argsort(1)
+            np.put_along_axis(partial, order[:, :absent], ABSENT, 1)
             for name in CRITERIA:
-                values = _values(name, partial, group)
-                each = np.arange(len(test))
-                by_epoch = test[each, full.argmax(1)] - test[each, values.argmax(1)]
-                by_both = test.flat[full.argmax()] - test.flat[values.argmax()]
-                rows.append([setting, method, seed, name, by_epoch.mean(), by_both])
-    found = pd.DataFrame(rows, columns=["setting", "method", "seed", "criterion", "epoch", "rate"])
-    return found.groupby(["setting", "criterion"], sort=False)[["epoch", "rate"]].mean().reset_index()
+                with suppress(ValueError):  # the labels do not allow it
+                    criterion.choose(name, partial)
+                    values = _values(name, partial, group)
+                    by_epoch = test[each, full.argmax(1)] - test[each, values.argmax(1)]
+                    by_both = test.flat[full.argmax()] - test.flat[values.argmax()]
+                    rows.append([setting, name, by_epoch.mean(), by_both])
+    means = (
+        pd.DataFrame(rows, columns=["setting", "criterion", "epoch", "rate"]).groupby(["setting", "criterion"]).mean()
+    )
+    cells = means.apply(lambda row: f"{row['epoch']:.1f} / {row['rate']:.1f}", axis=1)
+    return cells.unstack().reindex(columns=CRITERIA).fillna("")
 
 
 def _values(name: criterion.Criterion, labels: Labels, group: list[tuple[Job, Curve]]) -> np.ndarray:
-    """The criterion after each epoch of each run, higher is better, [runs, E]; the lowest where it is not defined."""
+    """The criterion after each epoch of each run, [runs, E]; higher is better."""
     values = np.array([[criterion.score(name, labels, logits) for logits in curve.logits] for _, curve in group])
-    return np.nan_to_num(-values if name == "loss" else values, nan=-np.inf)
+    return -values if name == "loss" else values
