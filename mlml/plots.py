@@ -26,7 +26,7 @@ BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#bbbbbb"  # distinct for colour-blin
 FONT = "DejaVu Sans"  # comes with matplotlib
 _CHOSEN_BY = {
     "validation_mAP": "validation mAP, percent",
-    "validation_mAP_an": "validation mAP, unknown as absent, percent",
+    "validation_mAP_an": "validation mAP, percent,\nunknown taken as absent",
     "validation_loss": "validation loss",
 }
 
@@ -127,7 +127,8 @@ def trajectories(recorded: dict[str, np.ndarray], observed: Table, truth: Table,
         state = {lb.PRESENT: "present", lb.ABSENT: "absent", lb.UNKNOWN: "unknown"}
         seen, true = (state[int(table.labels[rows[image], column])] for table in (observed, truth))
         name = f"{observed.images[rows[image]]}: {observed.classes[column]}"
-        axes.set_title(f"{_legible(name)}\n{seen}, in truth {true}", fontsize="small", fontfamily=_fonts(name))
+        words = seen if true == state[lb.UNKNOWN] else f"{seen}, in truth {true}"
+        axes.set_title(f"{_legible(name)}\n{words}", fontsize="small", fontfamily=_fonts(name))
         axes.set(ylim=(-0.03, 1.03), xlabel="epoch")
     handles, names = grid.flat[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=2)
