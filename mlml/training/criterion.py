@@ -52,8 +52,8 @@ def choose(wanted: Criterion | None, labels: Labels) -> Criterion:
     """The criterion of a run.
 
     Args:
-        wanted: None: mAP, or mAP_an where fewer labels are known to be absent than to be present. The measurement that
-            this rests on is in docs/your-data.md.
+        wanted: None: mAP if all labels are known or at least as many are known to be absent as to be present, else
+            mAP_an. The measurement that this rests on is in docs/your-data.md.
         labels: int8 [n, L], of the validation images.
 
     Raises:
@@ -65,7 +65,8 @@ def choose(wanted: Criterion | None, labels: Labels) -> Criterion:
         "mAP_an": bool(((present > 0) & (present < len(labels))).any()),
         "loss": bool(present.any() and absent.any()),
     }
-    chosen = wanted or ("mAP" if allowed["mAP"] and absent.sum() >= present.sum() else "mAP_an")
+    sampled = present.sum() + absent.sum() == labels.size or absent.sum() >= present.sum()
+    chosen = wanted or ("mAP" if allowed["mAP"] and sampled else "mAP_an")
     if not allowed[chosen]:
         others = [name for name in allowed if allowed[name]]
         remedy = f"{' or '.join(others)} is" if others else "none is: more labels of validation images must be known"

@@ -47,6 +47,7 @@ ALWAYS = [[1, 1], [1, 1]]  # each class wherever it is known, and known everywhe
     ("labels", "chosen", "allowed"),
     [
         (FULL, "mAP", "mAP mAP_an loss"),
+        ([[1, 1], [-1, 1]], "mAP", "mAP mAP_an loss"),
         (SAMPLE, "mAP", "mAP mAP_an loss"),
         (FEW_ABSENT, "mAP_an", "mAP mAP_an loss"),
         (POSITIVES, "mAP_an", "mAP_an"),
