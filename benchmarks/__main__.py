@@ -14,14 +14,15 @@ import typer
 from PIL import Image
 from torchvision import transforms
 
-from benchmarks import busy, growth, peers
+from benchmarks import busy, growth, peers, selection
 from benchmarks.data import CLASSES, image_files, label_table, prepared, score_once, scores_of
 from benchmarks.turns import Contestant, in_own_process, print_turns, timed
 from mlml import corruption, metrics
+from mlml.commands.grid import grid_of, jobs_of
 from mlml.core.threads import cores
 from mlml.images.resizing import accelerated
 from mlml.images.store import Images, Storage
-from mlml.labels import ABSENT, PRESENT, UNKNOWN
+from mlml.labels import ABSENT, PRESENT, UNKNOWN, table
 from mlml.model import hardware
 from mlml.model.classifier import Classifier
 from mlml.model.engine import Engine
@@ -29,6 +30,7 @@ from mlml.model.loader import examples
 from mlml.runtime.device import device_for
 from mlml.settings import Setting
 from mlml.training import experiment
+from mlml.training.features import FOLDER, Features
 from mlml.training.recipe import Recipe, Run
 
 app = typer.Typer(
@@ -216,6 +218,21 @@ def busy_command(rounds: int = 5, seconds: float = 4.0) -> None:
     _title("resnet10t", "64 pixels", f"batches of {busy.BATCH}", "images/s: median of the rounds")
     for what, state, waiting, speed in busy.measure(cores(), rounds, seconds):
         print(f"{what:10}{state:18}{waiting:26}{speed:8.1f}", flush=True)
+
+
+@app.command(name="selection")
+def selection_command(
+    data: Annotated[Path, typer.Argument(help="The folder with the prepared labels.csv and images/.")],
+    words: Annotated[list[str], typer.Argument(metavar="NAME=VALUE,...", help="The runs, as for `mlml grid -S`.")],
+    draws: int = 3,
+    absent: Annotated[list[int], typer.Option(help="So many absent labels of each image are known besides.")] = [0],  # noqa: B006
+) -> None:
+    """What choosing epoch and learning rate by partial validation labels loses, in points of test mAP."""
+    features, labels = Features(FOLDER), table.read(data / "labels.csv")
+    runs = [(job, selection.train(job, data, features)) for job in jobs_of(grid_of(words))]
+    for count in absent:
+        found = selection.losses(runs, labels.labels[labels.rows("validation")], draws, count)
+        print(f"{count} absent labels of each image besides\n{found.to_string()}" if count else found.to_string())
 
 
 @app.command(name="growth")

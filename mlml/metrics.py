@@ -20,7 +20,8 @@ def average_precision(truth: Truth, scores: Scores, known: Truth | None = None) 
         known: bool [n, L], mask of the known labels; a class's AP is over the images whose label is known. None: all.
 
     Returns:
-        float64 [L] in 0..1; NaN for a class without positives, whose AP is undefined.
+        float64 [L] in 0..1; NaN for a class without positives, whose AP is undefined, or without negatives, whose AP
+        is 1 whatever the scores.
 
     Raises:
         ValueError: shapes or dtypes that do not fit, or a score that is NaN.
@@ -42,22 +43,22 @@ def average_precision(truth: Truth, scores: Scores, known: Truth | None = None) 
 
 
 def mean_average_precision(truth: Truth, scores: Scores, known: Truth | None = None) -> float:
-    """Mean over the classes of `average_precision`, in 0..1; a class without positives is left out.
+    """Mean over the classes of `average_precision`, in 0..1; a class without positives or negatives is left out.
 
     Raises:
-        ValueError: as `average_precision`, or no class has a positive.
+        ValueError: as `average_precision`, or no class has both.
     """
     return mean(average_precision(truth, scores, known))
 
 
 def mean(per_class: npt.NDArray[np.float64]) -> float:
-    """Mean of the values of `average_precision`; classes without positives are left out.
+    """Mean of the values of `average_precision`; classes whose value is NaN are left out.
 
     Raises:
-        ValueError: no class has a positive.
+        ValueError: all values are NaN.
     """
     if np.isnan(per_class).all():
-        raise ValueError("no class has a positive: the mean average precision is not defined")
+        raise ValueError("no class has a positive and a negative: the mean average precision is not defined")
     return float(np.nanmean(per_class))
 
 
@@ -69,7 +70,7 @@ def _class_ap(truth: Truth, scores: Scores) -> float:
     by score; for the others, comparing buckets is enough.
     """
     where = np.flatnonzero(truth)
-    if len(where) == 0:
+    if len(where) in (0, len(truth)):
         return np.nan
     scores = scores.astype(np.promote_types(scores.dtype, np.float32))  # computing buckets overflows in float16
     buckets = _buckets(scores)

@@ -1,5 +1,7 @@
 """The figures."""
 
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -8,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont, fontManager, get_font
 from matplotlib.ticker import MaxNLocator
 from pydantic import Field
 
@@ -20,6 +23,12 @@ mpl.use("agg")
 mpl.rcParams["text.parse_math"] = False  # names of classes and images may hold any character, also $
 
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#bbbbbb"  # distinct for colour-blind readers, too (Okabe and Ito)
+FONT = "DejaVu Sans"  # comes with matplotlib
+_CHOSEN_BY = {
+    "validation_mAP": "validation mAP, percent",
+    "validation_mAP_an": "validation mAP, percent,\nunknown taken as absent",
+    "validation_loss": "validation loss",
+}
 
 
 class PlotParams(Section):
@@ -42,12 +51,15 @@ def average_precision(per_class: pd.DataFrame, mean: float) -> Figure:
     """Bar chart of each class's AP, best on top.
 
     Args:
-        per_class: columns "class" and "AP" (percent; NaN where a class has no positive).
+        per_class: columns "class", "AP" (percent; NaN for a class that is left out of the mAP) and "left_out" (why).
         mean: mAP in percent.
     """
     ordered = per_class.sort_values("AP", na_position="first")
     figure, axes = _new(height=1.2 + 0.24 * len(ordered))
-    axes.barh(ordered["class"].astype(str), ordered["AP"].fillna(0), color=BLUE)
+    axes.barh(range(len(ordered)), ordered["AP"].fillna(0), color=BLUE)
+    _name_rows(axes, ordered["class"].astype(str).tolist())
+    for row, reason in enumerate(ordered["left_out"][ordered["AP"].isna()]):
+        axes.text(1, row, f"left out: {reason}", verticalalignment="center", fontsize="small")
     axes.axvline(mean, color=ORANGE, label=f"mAP {mean:.2f}")
     axes.set(xlabel="average precision on the test images, percent", xlim=(0, 100), ylim=(-0.7, len(ordered) - 0.3))
     figure.legend(loc="outside upper right")
@@ -55,15 +67,16 @@ def average_precision(per_class: pd.DataFrame, mean: float) -> Figure:
 
 
 def learning_curve(history: pd.DataFrame, best: int) -> Figure:
-    """Training loss and validation mAP by epoch; `best` is the epoch with the best validation mAP."""
+    """Training loss by epoch, and the history's last column, which the epoch `best` was chosen by."""
     figure, axes = _new()
+    chosen_by = str(history.columns[-1])
     axes.plot(history["epoch"], history["loss"], color=GREY, marker=".")
     axes.set(xlabel="epoch", ylabel="training loss (grey)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     right = axes.twinx()
-    right.plot(history["epoch"], history["validation_mAP"], color=BLUE, marker=".")
+    right.plot(history["epoch"], history[chosen_by], color=BLUE, marker=".")
     right.axvline(best, color=ORANGE, linestyle=":", label=f"best epoch: {best}")
-    right.set_ylabel("validation mAP, percent (blue)")
+    right.set_ylabel(f"{_CHOSEN_BY[chosen_by]} (blue)")
     figure.legend(loc="outside upper right")
     return figure
 
@@ -78,8 +91,9 @@ def label_statistics(observed: Table) -> Figure:
         (lb.UNKNOWN, "unknown", GREY),
     ):
         counts = lb.count(observed.labels, value, axis=0)
-        axes.barh(observed.classes, counts, left=left, color=color, label=f"{name}: {counts.sum()}")
+        axes.barh(range(len(counts)), counts, left=left, color=color, label=f"{name}: {counts.sum()}")
         left += counts
+    _name_rows(axes, observed.classes)
     axes.invert_yaxis()
     axes.set(xlabel="training images")
     figure.legend(loc="outside upper right", ncols=3)
@@ -112,8 +126,9 @@ def trajectories(recorded: dict[str, np.ndarray], observed: Table, truth: Table,
             axes.plot(np.arange(len(pseudo)), pseudo[:, image, column], color=ORANGE, label="pseudo label")
         state = {lb.PRESENT: "present", lb.ABSENT: "absent", lb.UNKNOWN: "unknown"}
         seen, true = (state[int(table.labels[rows[image], column])] for table in (observed, truth))
-        title = f"{observed.images[rows[image]]}: {observed.classes[column]}\n{seen}, in truth {true}"
-        axes.set_title(title, fontsize="small")
+        name = f"{observed.images[rows[image]]}: {observed.classes[column]}"
+        words = seen if true == state[lb.UNKNOWN] else f"{seen}, in truth {true}"
+        axes.set_title(f"{_legible(name)}\n{words}", fontsize="small", fontfamily=_fonts(name))
         axes.set(ylim=(-0.03, 1.03), xlabel="epoch")
     handles, names = grid.flat[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=2)
@@ -140,3 +155,42 @@ def save(figure: Figure, path: Path, dpi: int) -> None:
 def _new(height: float = 3.6) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(7, height), layout="constrained")
     return figure, figure.subplots()
+
+
+def _name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Write names beside the bars 0, 1, ..."""
+    axes.set_yticks(range(len(names)), [_legible(name) for name in names], fontfamily=_fonts("".join(names)))
+
+
+def _legible(text: str) -> str:
+    """The text, with an escape such as \\u4e2d for each character that no installed font has."""
+    return "".join(char if _font(char) else char.encode("unicode_escape").decode() for char in text)
+
+
+def _fonts(text: str) -> list[str]:
+    """The names of fonts that together have all characters of the text that `_legible` leaves."""
+    return list(dict.fromkeys([FONT, *filter(None, map(_font, text))]))
+
+
+@cache
+def _font(char: str) -> str | None:
+    """The name of a font that has a character: matplotlib's own, else the first installed one by name, if any."""
+    if not char.isprintable():
+        return None
+    return next((name for name, file in _font_files().items() if ord(char) in _characters(file)), None)
+
+
+@cache
+def _font_files() -> dict[str, str]:
+    """The files of regular fonts by name, without those of matplotlib's own that are for formulas."""
+    own, fonts = mpl.get_data_path(), sorted(fontManager.ttflist, key=lambda font: (font.name, font.fname))
+    others = [font for font in fonts if not font.fname.startswith(own) and font.name != FONT]
+    regular = {font.name: font.fname for font in others if font.style == "normal" and font.weight == 400}
+    return {FONT: findfont(FONT), **regular}
+
+
+@cache
+def _characters(file: str) -> frozenset[int]:
+    """The characters that a font has; none if it cannot be scaled, as one of pictures."""
+    font = get_font(file)
+    return frozenset(font.get_charmap()) if font.scalable else frozenset()

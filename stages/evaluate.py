@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from mlml.core.files import atomic_write, write_json
-from mlml.evaluation import DECIMALS, evaluate
+from mlml.evaluation import DECIMALS, evaluate, line
 from mlml.images import store
 from mlml.labels import table
 from mlml.model import hardware, loader, predict, weights
@@ -34,16 +34,14 @@ def main(
         if not parallel.is_main():
             return
     summary, per_class = evaluate(labels.classes, test.labels, logits)
-    summary["validation_mAP"] = round(about["validation_mAP"], DECIMALS)
+    summary |= {key: round(value, DECIMALS) for key, value in about.items() if key.startswith("validation_")}
     summary["best_epoch"] = about["epoch"]
     with atomic_write(scores) as part:
         np.save(part, logits)
     with atomic_write(classes_file) as part:
         per_class.to_csv(part, sep="\t", index=False, lineterminator="\n")
-    for name in per_class["class"][per_class["AP"].isna()]:
-        print(f"class {name!r} has no positive test image: it is left out of the mAP")
     write_json(test_file, summary)
-    print(f"test mAP {summary['mAP']:.2f} on {summary['images']} images, {summary['classes']} classes")
+    print(line(summary))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ def main(archives: Path, images_folder: Path, labels_file: Path) -> None:
     chosen = parse(prepare.PrepareParams, params["prepare"], "prepare")
     size, storage = chosen.image_size or layout.image_size, chosen.storage or layout.storage
     source = datasets.read(layout.reader, folder, archives, layout.options)
-    table.check_splits(source.table)
+    table.check_splits(source.table, source.file or folder)
     for remark in [*source.notes, *report.remarks(source.table)]:
         print(f"note: {remark}")
     prepare.prepare(source, size, images_folder, storage)

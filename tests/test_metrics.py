@@ -15,7 +15,12 @@ shapes = hnp.array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=40)
 def oracle(truth: np.ndarray, scores: np.ndarray) -> list[float]:
     # In float64, or scikit-learn's own differences of float16 scores overflow.
     scores = scores.astype(np.float64)
-    return [average_precision_score(truth[:, j], scores[:, j]) for j in range(truth.shape[1])]
+    return [class_oracle(truth[:, j], scores[:, j]) for j in range(truth.shape[1])]
+
+
+def class_oracle(truth: np.ndarray, scores: np.ndarray) -> float:
+    """scikit-learn's value, where any scores would not do: there are positives and negatives."""
+    return average_precision_score(truth, scores) if truth.any() and not truth.all() else np.nan
 
 
 @given(
@@ -33,10 +38,10 @@ def test_equals_scikit_learn_with_ties(
     truth[data.draw(st.integers(0, shape[0] - 1))] = True  # each class has a positive
     with np.errstate(over="ignore"):
         scores = np.clip(data.draw(hnp.arrays(np.float64, shape, elements=values)).astype(dtype), -6e4, 6e4)
-    np.testing.assert_allclose(average_precision(truth, scores), oracle(truth, scores), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(
-        mean_average_precision(truth, scores), np.mean(oracle(truth, scores)), rtol=0, atol=1e-12
-    )
+    expected = np.array(oracle(truth, scores))
+    np.testing.assert_allclose(average_precision(truth, scores), expected, rtol=0, atol=1e-12)
+    if not np.isnan(expected).all():
+        assert mean_average_precision(truth, scores) == pytest.approx(np.nanmean(expected), rel=0, abs=1e-12)
 
 
 @given(st.data(), shapes, st.sampled_from([np.float16, np.float32, np.float64]))
@@ -47,13 +52,16 @@ def test_unknown_labels_count_in_no_class(data: st.DataObject, shape: tuple[int,
     values = st.integers(-3, 3) | st.sampled_from([-np.inf, np.inf])  # not even the lowest score ties with an unknown
     scores = data.draw(hnp.arrays(dtype, shape, elements=values))
     ranks = np.where(np.isinf(scores), np.sign(scores) * 9, scores)  # scikit-learn takes no infinite ones
-    expected = [average_precision_score(truth[k, j], ranks[k, j]) for j, k in enumerate(known.T)]
+    expected = [class_oracle(truth[k, j], ranks[k, j]) for j, k in enumerate(known.T)]
     np.testing.assert_allclose(average_precision(truth & known, scores, known), expected, rtol=0, atol=1e-12)
-    assert mean_average_precision(truth & known, scores, known) == pytest.approx(np.mean(expected))
+    if not np.isnan(expected).all():
+        assert mean_average_precision(truth & known, scores, known) == pytest.approx(np.nanmean(expected))
 
 
 def definition(truth: np.ndarray, scores: np.ndarray) -> float:
     """AP of a class: each positive contributes the precision among all images that score at least as high."""
+    if truth.all():
+        return np.nan  # any scores give 1
     # From the lowest positive to the highest: the order of a sum changes its last bits, so both must have the same.
     at_least = scores >= np.sort(scores[truth])[:, None]
     return float(np.mean(at_least[:, truth].sum(1) / at_least.sum(1)))
@@ -115,19 +123,18 @@ def test_no_images_or_no_classes(shape: tuple[int, int]) -> None:
     np.testing.assert_array_equal(result, np.full(shape[1], np.nan))
 
 
-def test_class_without_known_positives_is_not_defined() -> None:
-    truth, known = np.array([[True], [False]]), np.array([[False], [True]])
+@pytest.mark.parametrize("value", [True, False])
+def test_a_class_with_known_labels_of_one_kind_is_not_defined(value: bool) -> None:
+    truth, known = np.array([[value], [not value]]), np.array([[True], [False]])
     assert np.isnan(average_precision(truth, np.ones((2, 1), np.float32), known)).all()
 
 
-def test_class_without_positives_is_not_defined_and_left_out() -> None:
-    truth = np.array([[True, False], [False, False]])
-    scores = np.array([[1, 1], [0, 0]], np.float32)
-    per_class = average_precision(truth, scores)
-    assert per_class[0] == 1
-    assert np.isnan(per_class[1])
-    assert mean_average_precision(truth, scores) == 1
-    with pytest.raises(ValueError, match="no class has a positive"):
+def test_a_class_with_one_kind_of_labels_is_left_out() -> None:
+    truth = np.array([[True, False, True], [False, False, True]])
+    scores = np.array([[0, 1, 1], [1, 0, 0]], np.float32)
+    np.testing.assert_array_equal(average_precision(truth, scores), [0.5, np.nan, np.nan])
+    assert mean_average_precision(truth, scores) == 0.5
+    with pytest.raises(ValueError, match="no class has a positive and a negative"):
         mean_average_precision(truth[:, 1:], scores[:, 1:])
 
 

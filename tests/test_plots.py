@@ -4,15 +4,19 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from fontTools.fontBuilder import FontBuilder
+from fontTools.pens.ttGlyphPen import TTGlyphPen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
+from matplotlib.font_manager import fontManager
 from PIL import Image
 
 from mlml import plots
@@ -20,7 +24,14 @@ from mlml.core.params import parse
 from mlml.labels.table import Table
 
 CLASSES = ("cat", "007", "7", "Käse", "a_b^c", "$\\frac$", "none at all")
-PER_CLASS = pd.DataFrame({"class": CLASSES, "AP": [50.5, 12.25, 99.0, 0.0, 70.0, 33.0, np.nan], "positives": range(7)})
+PER_CLASS = pd.DataFrame(
+    {
+        "class": CLASSES,
+        "AP": [50.5, 12.25, 99.0, 0.0, 70.0, 33.0, np.nan],
+        "positives": range(7),
+        "left_out": [*[""] * 6, "not known to be absent"],
+    }
+)
 HISTORY = pd.DataFrame({"epoch": [1, 2, 3], "loss": [0.9, 0.5, 0.4], "validation_mAP": [20.0, 61.5, 60.0]})
 IMAGES, EPOCHS = 30, 4
 
@@ -95,6 +106,8 @@ def test_average_precision_shows_each_class_the_best_on_top() -> None:
     assert bars(container) == [(0, width) for width in (0.0, 0.0, 12.25, 33.0, 50.5, 70.0, 99.0)]
     heights = [bar.get_y() + bar.get_height() / 2 for bar in container]
     assert heights == pytest.approx(range(7))
+    (words,) = axes.texts
+    assert (words.get_text(), words.get_position()[1]) == ("left out: not known to be absent", 0)
     assert axes.get_ylim()[0] < 0 and axes.get_ylim()[1] > 6 and axes.get_xlim() == (0, 100)
     assert [list(line.get_xdata()) for line in axes.lines] == [[44.125, 44.125]]
     assert texts(axes) in (["mAP 44.12"], ["mAP 44.13"])
@@ -109,6 +122,59 @@ def test_learning_curve_shows_the_history() -> None:
     assert list(mean.get_ydata()) == [20.0, 61.5, 60.0]
     assert list(best.get_xdata()) == [2, 2]
     assert texts(right) == ["best epoch: 2"]
+
+
+def test_learning_curve_shows_what_the_epoch_was_chosen_by() -> None:
+    history = HISTORY.assign(validation_mAP=np.nan, validation_mAP_an=[5.0, 6.0, 4.0])
+    _, right = plots.learning_curve(history, 2).axes
+    assert list(right.lines[0].get_ydata()) == [5.0, 6.0, 4.0]
+    assert right.get_ylabel() == "validation mAP, percent,\nunknown taken as absent (blue)"
+
+
+def font_with(sign: str, path: Path) -> Path:
+    """Make up a font that has one sign."""
+    pen = TTGlyphPen(None)
+    pen.moveTo((0, 0))
+    pen.lineTo((0, 700))
+    pen.lineTo((500, 0))
+    pen.closePath()
+    builder = FontBuilder(1000)
+    builder.setupGlyphOrder([".notdef", "sign"])
+    builder.setupCharacterMap({ord(sign): "sign"})
+    builder.setupGlyf({".notdef": TTGlyphPen(None).glyph(), "sign": pen.glyph()})
+    builder.setupHorizontalMetrics({".notdef": (500, 0), "sign": (600, 0)})
+    builder.setupHorizontalHeader(ascent=800, descent=-200)
+    builder.setupNameTable({"familyName": "Cuneiform", "styleName": "Regular"})
+    builder.setupOS2()
+    builder.setupPost()
+    builder.save(path)
+    return path
+
+
+def test_names_in_any_script_are_legible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a font that has the signs, else escaped; nothing warns, nor is a formula."""
+    sign, lacking = "\U00012000", "\U00012001"
+    own = [font for font in fontManager.ttflist if font.fname.startswith(mpl.get_data_path())]
+    monkeypatch.setattr(fontManager, "ttflist", own)
+    fontManager.addfont(font_with(sign, tmp_path / "font.ttf"))
+    for cached in (plots._font, plots._font_files):
+        cached.cache_clear()
+    names = (sign, f"a {lacking}", "$x_1$\t")
+    shown = [sign, "a \\U00012001", "$x_1$\\t"]
+    one = Table(names, names, ("train",) * 3, np.zeros((3, 3), np.int8))
+    recorded = {"rows": np.arange(3), "predictions": np.zeros((2, 3, 3)), "pseudo_labels": np.zeros((0, 3, 3))}
+    bars = plots.average_precision(pd.DataFrame({"class": names, "AP": [1.0, 2, 3], "left_out": ""}), 2)
+    counts, lines = plots.label_statistics(one), plots.trajectories(recorded, one, one, 9, 0)
+    for figure in (bars, counts):
+        labels = figure.axes[0].get_yticklabels()
+        assert [label.get_text() for label in labels] == shown
+        assert {tuple(label.get_fontfamily()) for label in labels} == {("DejaVu Sans", "Cuneiform")}
+    titles = {f"{image}: {name}\nunknown" for image in shown for name in shown}  # not known in truth either
+    assert {axes.get_title() for axes in lines.axes} == titles
+    for number, figure in enumerate((bars, counts, lines)):
+        plots.save(figure, tmp_path / f"{number}.png", 50)
+    for cached in (plots._font, plots._font_files):
+        cached.cache_clear()
 
 
 @pytest.mark.parametrize("kind", ["pol", "fol"])

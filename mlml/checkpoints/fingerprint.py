@@ -15,7 +15,9 @@ PACKAGES = ("numpy", "pillow", "timm", "torch")
 OWN = ("mlml", "stages", "__main__")  # the stage itself is __main__
 
 
-def fingerprint(values: Any, files: Iterable[Path], large: Iterable[Path], device: torch.device) -> str:
+def fingerprint(
+    values: Any, files: Iterable[Path], large: Iterable[Path], device: torch.device, loaded_code: bool = True
+) -> str:
     """32 hexadecimal digits that change with any of it.
 
     Code means all modules of this project that are loaded now. Machine means the kind of device and the number of
@@ -25,12 +27,13 @@ def fingerprint(values: Any, files: Iterable[Path], large: Iterable[Path], devic
         values: parameters, as JSON values.
         files: hashed by content.
         large: too large to be read again: hashed by name, size and time.
+        loaded_code: False: code counts only where it is among `files`.
     """
     digest = hashlib.sha256()
     versions = {package: version(package) for package in PACKAGES}
     machine = [platform.machine(), platform.python_version(), _name(device), torch.get_num_threads()]
     digest.update(json.dumps([values, versions, machine], sort_keys=True).encode())
-    for path in [*files, *_code()]:
+    for path in [*files, *(_code() if loaded_code else [])]:
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     for path in large:
         status = path.stat()

@@ -39,7 +39,7 @@ def check(folder: Path, archives: Path, pictures: bool = True) -> list[str]:
     layout = params.parse(datasets.Layout, sections.get("images"), f"{file}: images")
     params.parse(Recipe, sections.get("training"), f"{file}: training")
     source = datasets.read(layout.reader, folder, archives, layout.options)
-    table.check_splits(source.table)
+    table.check_splits(source.table, source.file or folder)
     sizes = f"{len(source.table.images):,} images, {len(source.table.classes):,} classes"
     lines, rare = [sizes, *report.summary(source.table)], report.classes(source.table)
     lines += ["", f"training labels of the {min(SHOWN, len(rare))} rarest classes", *rare[:SHOWN]]

@@ -15,6 +15,8 @@ from mlml.model.engine import Engine
 from mlml.settings import Setting
 from mlml.training import recipe
 
+# `method.options` are those that are not the defaults. So a change of a default changes what rows say that were
+# recorded before: write the old value into them (paper/results).
 KEYS = ["dataset", "setting", "method", "method.options", "seed", "corrupt.seed"]
 # Of the ways to use the hardware, the precision alone makes another run.
 PLAN = [name for name in recipe.Recipe.model_fields if name not in Engine.model_fields] + ["precision"]

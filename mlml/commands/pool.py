@@ -1,6 +1,7 @@
 """Many runs on one prepared data set, several at a time on one device; on a CPU they share the cores."""
 
 import csv
+import logging
 import multiprocessing
 import os
 import signal
@@ -20,13 +21,17 @@ import torch
 from tqdm import tqdm
 
 from mlml.commands.grid import KEYS, Job
-from mlml.commands.run import RESULTS, Features, run
+from mlml.commands.run import RESULTS, run
 from mlml.core.errors import TRACEBACK, USER_ERRORS, message
 from mlml.core.progress import progress
+from mlml.training.features import FOLDER, Features
+from mlml.training.history import SCORES
+
+logger = logging.getLogger(__name__)
 
 _KEPT = "what is done is kept"
 _LOOK = 0.5  # seconds between two looks at how far the processes are
-_features = Features()  # of this process
+_features = Features(FOLDER)  # of this process
 
 
 def done(file: Path) -> set[tuple[str, ...]]:
@@ -78,7 +83,8 @@ def run_all(jobs: list[Job], data: Path, processes: int, results: Path) -> int:
             else:
                 writer.writerow(dict(zip(KEYS, job.key, strict=True)) | outcome)
                 file.flush()
-                scores = f"validation {outcome['validation_mAP']:.2f}, test {outcome['mAP']:.2f}"
+                validation = " ".join(f"{outcome[name]:.2f}" for name in SCORES if name in outcome)
+                scores = f"validation {validation}, test {outcome['mAP']:.2f}"
                 seconds = (time.monotonic() - started) / number * (len(jobs) - number)
                 left = f"; about {tqdm.format_interval(seconds)} left" if seconds else ""
                 tqdm.write(f"{about}: {scores}{left}", sys.stdout)
@@ -96,10 +102,10 @@ def _outcomes(
     An error in the block ends the processes: they would train to the end, which nobody waits for.
     """
     spawn = multiprocessing.get_context("spawn")  # a GPU cannot be used in a forked process
-    wanted, computed = spawn.Value("q", 0), spawn.Value("q", 0)
+    counters = [spawn.Value("q", 0) for _ in range(3)]
     with (
-        _features_shown(wanted, computed) as look,
-        ProcessPoolExecutor(processes, spawn, _start, (processes, wanted, computed)) as pool,
+        _features_shown(*counters) as look,
+        ProcessPoolExecutor(processes, spawn, _start, (processes, counters)) as pool,
     ):
 
         def results(waiting: set[Future]) -> Iterator[tuple[Job, dict[str, Any] | str]]:
@@ -125,15 +131,21 @@ def _outcomes(
 
 
 @contextmanager
-def _features_shown(wanted: "Synchronized[int]", computed: "Synchronized[int]") -> Iterator[Callable[[], None]]:
-    """Give a function that shows how many features all processes have computed since it was called last."""
-    total = count = 0
+def _features_shown(
+    wanted: "Synchronized[int]", computed: "Synchronized[int]", loaded: "Synchronized[int]"
+) -> Iterator[Callable[[], None]]:
+    """Give a function that shows how many features all processes have computed since it was called last, and once
+    that some were read from the disk.
+    """
+    total = count = told = 0
     advance: Callable[..., None] | None = None
     with ExitStack() as bar:
 
         def look() -> None:
-            nonlocal total, count, advance
+            nonlocal total, count, told, advance
             # Without the locks: a process that was killed may hold them.
+            if not told and (told := loaded.get_obj().value):
+                logger.info(f"features are read from {FOLDER}/")
             new_total, new_count = wanted.get_obj().value, computed.get_obj().value
             if (new_total, new_count) != (total, count):
                 advance = advance or bar.enter_context(progress("features", 0, "images"))
@@ -143,19 +155,19 @@ def _features_shown(wanted: "Synchronized[int]", computed: "Synchronized[int]") 
         yield look
 
 
-def _start(processes: int, wanted: "Synchronized[int]", computed: "Synchronized[int]") -> None:
+def _start(processes: int, counters: "list[Synchronized[int]]") -> None:
     """Prepare a process of the pool. It reports to the first one and shows nothing: logging is not set up here."""
     global _features
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the first one ends the others
     tqdm.set_lock(threading.RLock())  # not one between processes, which a process that is ended leaves behind
     torch.set_num_threads(max(1, torch.get_num_threads() // processes))
 
-    def report(more_wanted: int, more_computed: int) -> None:
-        for counter, more in ((wanted, more_wanted), (computed, more_computed)):
+    def report(*counts: int) -> None:
+        for counter, more in zip(counters, counts, strict=True):
             with counter.get_lock():
                 counter.value += more
 
-    _features = Features(report)
+    _features = Features(FOLDER, report)
 
 
 def _work(job: Job, data: Path) -> tuple[Job, dict[str, Any] | str]:

@@ -4,13 +4,18 @@ import pandas as pd
 
 from mlml.commands.markdown import pipe_table
 from mlml.commands.results import AXES, check_once, finished, varied
+from mlml.training.history import SCORES
 
 # Sections whose parameters are no candidates: another draw of the labels is a repetition, a figure changes nothing.
 _NO_CANDIDATES = ("corrupt.", "plot.")
+# What runs with partial validation labels may have chosen their epochs by, instead of validation_mAP.
+_INSTEAD = ("validation_mAP_an", "validation_loss")
 
 
 def select(experiments: pd.DataFrame, over_settings: bool = False) -> pd.DataFrame:
     """Choose the parameters with the highest validation mAP for each data set, setting and method.
+
+    Where all runs chose their epochs by another validation score, that one counts.
 
     Candidates are the values of all parameters in which runs of the same axes differ, such as train.lr and
     train.batch_size. A candidate counts by its mean over the repetitions (seeds, draws of the labels; with
@@ -23,18 +28,18 @@ def select(experiments: pd.DataFrame, over_settings: bool = False) -> pd.DataFra
 
     Returns:
         one row a choice: the axes, a column for each candidate parameter, `candidates` (how many were compared),
-        `incomplete` (how many lack repetitions), `runs` of the winner, its `validation_mAP` and test `mAP`, `lead`
-        (points of validation mAP above the second; NaN for a single candidate) and `edge`: the numeric parameters
-        whose chosen value is the lowest or highest that was tried, out of three or more.
+        `incomplete` (how many lack repetitions), `runs` of the winner, its `validation_mAP` (or the other score) and
+        test `mAP`, `lead` (how much better its validation score is than the second's; NaN for a single candidate) and
+        `edge`: the numeric parameters whose chosen value is the lowest or highest that was tried, out of three or more.
 
     Raises:
         ValueError: as `finished`; a column is missing, no candidate has all repetitions, or a run is listed with two
             results.
     """
     done, parameters = finished(experiments)
-    if "validation_mAP" not in done:
+    if not set(SCORES) & set(done):
         raise ValueError("no column 'validation_mAP': this is not the output of `dvc exp show --csv`")
-    done = done.assign(validation_mAP=pd.to_numeric(done["validation_mAP"], errors="coerce"))
+    done = done.assign(**{name: pd.to_numeric(done[name], errors="coerce") for name in SCORES if name in done})
     chosen = [name for name in parameters if not name.startswith(_NO_CANDIDATES)]
     axes = [axis for axis in AXES if axis in done and not (over_settings and axis == "setting")]
     chosen = varied(done, chosen, axes)
@@ -49,21 +54,23 @@ def _winner(runs: pd.DataFrame, axes: list[str], chosen: list[str], repetitions:
     wanted = len(runs[repetitions].drop_duplicates())
     # A constant beside the parameters: grouping by nothing is an error, and one candidate is a selection too.
     grouped = runs.assign(_all=0).groupby([*chosen, "_all"], dropna=False)
-    means = grouped[["validation_mAP", "mAP"]].mean().assign(runs=grouped.size()).reset_index()
-    complete = means[means["runs"] == wanted].sort_values("validation_mAP", ascending=False, kind="stable")
+    score = next((name for name in _INSTEAD if name in runs and runs[name].notna().all()), "validation_mAP")
+    means = grouped[[score, "mAP"]].mean().assign(runs=grouped.size()).reset_index()
+    complete = means[(means["runs"] == wanted) & means[score].notna()]
+    complete = complete.sort_values(score, ascending=score == "validation_loss", kind="stable")
     if complete.empty:
         name = " ".join(map(str, place.values()))
         raise ValueError(f"{name}: no candidate has all {wanted} repetitions (seeds, settings) that others have")
-    best, scores = complete.iloc[0], complete["validation_mAP"]
+    best, scores = complete.iloc[0], complete[score]
     return {
         **place,
         **{name: best[name] for name in chosen},
         "candidates": len(complete),
         "incomplete": len(means) - len(complete),
         "runs": wanted,
-        "validation_mAP": best["validation_mAP"],
+        score: best[score],
         "mAP": best["mAP"],
-        "lead": scores.iloc[0] - scores.iloc[1] if len(scores) > 1 else float("nan"),
+        "lead": abs(scores.iloc[0] - scores.iloc[1]) if len(scores) > 1 else float("nan"),
         "edge": ", ".join(name for name in chosen if _at_edge(complete[name], best[name])),
     }
 
@@ -98,7 +105,7 @@ def remarks(table: pd.DataFrame) -> list[str]:
 def markdown(table: pd.DataFrame) -> str:
     """The table of `select` as Markdown."""
     shown = table.drop(columns=["edge", "incomplete"])
-    scores = ("validation_mAP", "mAP", "lead")
+    scores = (*SCORES, "mAP", "lead")
     rows = (
         [f"{row[name]:.2f}" if name in scores else "" if pd.isna(row[name]) else row[name] for name in shown]
         for row in shown.to_dict("records")

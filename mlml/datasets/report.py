@@ -57,8 +57,8 @@ def remarks(table: Table) -> list[str]:
     empty = int((lb.count(train, lb.UNKNOWN, axis=1) == train.shape[1]).sum())
     groups = [
         (untaught & evaluated, "present in validation or test images, but in no training image: cannot be learned"),
-        (untaught & ~evaluated, "present in no image"),
-        (~untaught & (present["test"] == 0), "present in no test image: left out of the mAP"),
+        (untaught & ~evaluated, "present in no image: cannot be learned, left out of the mAP"),
+        *_left_out(table, untaught & ~evaluated),
         (~untaught & known & (absent == 0) & (absent.sum() > 0), "never absent where it is known"),
         (alike, "names that differ in case or spaces only"),
     ]
@@ -68,6 +68,17 @@ def remarks(table: Table) -> list[str]:
     if empty:
         lines.append(f"{empty:,} training images have no known label: only pseudo labels can use them")
     return lines
+
+
+def _left_out(table: Table, told: np.ndarray) -> list[tuple[np.ndarray, str]]:
+    """Classes that have no average precision, bool [L], by split and reason; without those that are `told` already."""
+    groups = []
+    for split in SPLITS[1:]:
+        reasons = np.array(lb.without_ap(table.labels[table.rows(split)]), dtype=object)
+        for reason in sorted({*reasons[~told]} - {""}):
+            text = f"{reason} in any {split} image: left out of the {split} mAP"
+            groups.append(((reasons == reason) & ~told, text))
+    return groups
 
 
 def _names(names: Sequence[str], mask: np.ndarray) -> str:

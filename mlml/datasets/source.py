@@ -1,6 +1,7 @@
 """The result of a reader: the label table and the image files."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from mlml.labels.table import Table
@@ -18,6 +19,7 @@ class Source(NamedTuple):
         notes: lines for the user on what is allowed but seldom intended, such as files that are not read.
         published: whether these are the files of a public data set, which are taken as they were published; others are
             refused if they are damaged.
+        file: the user's table of labels, for messages.
     """
 
     table: Table
@@ -26,3 +28,4 @@ class Source(NamedTuple):
     places: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
     published: bool = False
+    file: Path | None = None

@@ -99,7 +99,8 @@ def source(raw: RawTable, upright: bool) -> Source:
     in_order = len(rows) == len(raw.images) and bool((np.diff(rows) == 1).all())  # a large table is not copied
     table = Table(raw.classes, images, tuple(chosen), found.labels if in_order else found.labels[rows])
     places = tuple(f"{raw.file}, {shown(raw.places[i])}: {shown(raw.images[i])}" for i in rows)
-    return Source(table, lambda row: read_file(raw.root / paths[row]), upright, places, (*raw.notes, *found.notes))
+    notes = (*raw.notes, *found.notes)
+    return Source(table, lambda row: read_file(raw.root / paths[row]), upright, places, notes, file=raw.file)
 
 
 def _parse_splits(raw: RawTable) -> tuple[list[str] | None, list[tuple[str, str]]]:

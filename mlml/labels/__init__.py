@@ -12,6 +12,7 @@ from mlml.labels.values import (
     first,
     slices,
     statistics,
+    without_ap,
 )
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "first",
     "slices",
     "statistics",
+    "without_ap",
 ]

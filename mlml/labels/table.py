@@ -71,18 +71,33 @@ class Table:
         )
 
 
-def check_splits(table: Table) -> None:
+def check_splits(table: Table, file: Path | str = "the label table") -> None:
     """Check that a model can be trained, selected and tested on this table.
 
+    By which labels an epoch can be selected depends on `train.select_by`; see `mlml.training.criterion`.
+
+    Args:
+        file: where users find the labels, for messages.
+
     Raises:
-        ValueError: a split is empty, or an evaluation split has no positive label.
+        ValueError: a split is empty, no validation label is known to be present, or no class has an average precision
+            over the test images.
     """
     for split in SPLITS:
-        rows = table.rows(split)
-        if not len(rows):
-            raise ValueError(f"there are no {split} images; {', '.join(SPLITS)} need some each")
-        if split != "train" and not (table.labels[rows] == lb.PRESENT).any():
-            raise ValueError(f"no {split} image has a label that is known to be present; its mAP is not defined")
+        if not len(table.rows(split)):
+            raise ValueError(f"{file}: there are no {split} images; {', '.join(SPLITS)} need some each")
+    validation, test = (table.labels[table.rows(split)] for split in SPLITS[1:])
+    remedy = "add known labels, or say in dataset.yaml that labels that are not given are absent, if they are"
+    if not (validation == lb.PRESENT).any():
+        raise ValueError(
+            f"{file}: of {len(validation)} validation images none has a label known to be present, so no epoch can be "
+            f"chosen; {remedy}"
+        )
+    if all(lb.without_ap(test)):
+        raise ValueError(
+            f"{file}: over {len(test)} test images no class has both a label known to be present and one known to be "
+            f"absent, so there is no test mAP; {remedy}"
+        )
 
 
 def check_complete(table: Table) -> None:

@@ -60,6 +60,20 @@ def count(labels: Labels, value: int, axis: int) -> npt.NDArray[np.int64]:
     return np.concatenate(counts) if axis else np.stack(counts).sum(0)
 
 
+def without_ap(labels: Labels) -> list[str]:
+    """For each class, why it has no average precision over these images; "" if it has one.
+
+    Where no label is known to be present there is nothing to rank. Where none is known to be absent any ranking is
+    perfect.
+
+    Returns:
+        L texts: "not known to be present", "not known to be absent" or "".
+    """
+    present, absent = (count(labels, value, axis=0) > 0 for value in (PRESENT, ABSENT))
+    texts = np.select([~present, ~absent], ["not known to be present", "not known to be absent"], "")
+    return [str(text) for text in texts]
+
+
 def statistics(observed: Labels) -> dict[str, int | float]:
     """Counts of a label matrix: the columns of the paper's Table II and the quantities in its caption.
 

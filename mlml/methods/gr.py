@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mlml.labels import UNKNOWN
-from mlml.methods.base import Batch, Method, Positive, Share, TrainLabels
+from mlml.methods.base import Batch, Method, NonNegative, Positive, Share, TrainLabels
 from mlml.methods.shared.losses import bce
 
 
@@ -16,7 +16,7 @@ def generalised_cross_entropy(logits: Tensor, q: float) -> Tensor:
 
     Args:
         logits: float [b, L].
-        q: in 0..1.
+        q: not negative; Zhang and Sabuncu have 0..1.
 
     Returns:
         float [b, L].
@@ -33,7 +33,8 @@ class GeneralisedRobust(Method):
     mu and sigma e/T, as in the source's code. Mean over all b L labels. Observed negatives, which the source does not
     have, are learnt as the positives are.
 
-    The source trains 8 epochs. For COCO a successor (AEVLP) has w 0 to 10 and b -2 to -8.
+    The source trains 8 epochs. For COCO, NUS-WIDE and CUB a successor (AEVLP) has w 0 to 10 and b -2 to -8, and for CUB
+    also q3 1.5.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class GeneralisedRobust(Method):
         sigma_start: Positive = 2.0,
         sigma_end: Positive = 0.5,
         q2: Share = 0.01,
-        q3: Share = 1.0,
+        q3: NonNegative = 1.0,
     ) -> None:
         super().__init__()
         self.w, self.b = (w_start, w_end), (b_start, b_end)

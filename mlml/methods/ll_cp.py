@@ -11,14 +11,16 @@ from mlml.methods.shared.losses import bce, large_losses
 class PermanentCorrection(Method):
     """The loss of `an`; in each step from epoch 2 on, the labels that `large_losses` finds become present.
 
-    They are so in this step's loss already. (In the source's code those that are equal to the k-th loss are positives
-    in this step only, so that one label per batch fewer is corrected for good than the paper says.)
+    They are so in this step's loss already. This is the form of the authors' later code (Kim 2023, "Bridging the Gap
+    between Model Explanations in Partially Annotated Multi-label Classification"). The code released with the paper
+    compares the method's name by `is`, which is false for a word of the command line: it runs LL-Ct instead.
 
     Args:
-        delta: the share of a batch's labels that each step corrects, the same in all epochs.
+        delta: the share of a batch's labels that each step corrects, the same in all epochs. (0.1 percent in the
+            authors' later code.)
     """
 
-    def __init__(self, train: TrainLabels, *, delta: Share = 0.002) -> None:
+    def __init__(self, train: TrainLabels, *, delta: Share = 0.001) -> None:
         super().__init__()
         self.delta = delta
         self.labels: Tensor

@@ -14,7 +14,8 @@ def temporary_correction(logits: Tensor, observed: Tensor, epoch: int, *, delta:
         logits: float [b, L].
         observed: int8 [b, L].
         epoch: e, from 1.
-        delta: in epoch e the share delta (e - 1) of a batch's labels is corrected.
+        delta: in epoch e the share delta (e - 1) of a batch's labels is corrected. (0.2 percent in the authors' later
+            code, for Kim 2023.)
 
     Returns:
         scalar.

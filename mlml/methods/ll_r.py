@@ -7,7 +7,7 @@ from mlml.methods.base import Share, stateless
 from mlml.methods.shared.losses import bce, large_losses
 
 
-def large_loss_rejection(logits: Tensor, observed: Tensor, epoch: int, *, delta: Share = 0.002) -> Tensor:
+def large_loss_rejection(logits: Tensor, observed: Tensor, epoch: int, *, delta: Share = 0.005) -> Tensor:
     """The loss of `an`, without the labels that `large_losses` finds. Their place stays in the mean over b L labels.
 
     Args:
@@ -15,7 +15,7 @@ def large_loss_rejection(logits: Tensor, observed: Tensor, epoch: int, *, delta:
         observed: int8 [b, L].
         epoch: e, from 1.
         delta: in epoch e the share delta (e - 1) of a batch's labels is left out. (The source writes it in percent
-            and tries 0.1 to 0.5.)
+            and tries 0.1 to 0.5; the authors' later code, for Kim 2023, has 0.5.)
 
     Returns:
         scalar.

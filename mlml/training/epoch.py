@@ -1,4 +1,4 @@
-"""One epoch: a step for each batch of training images, and the validation mAP after it."""
+"""One epoch: a step for each batch of training images, and the validation scores after it."""
 
 from collections.abc import Callable
 
@@ -7,14 +7,12 @@ import torch
 from torch import Tensor
 
 from mlml.core.progress import progress
-from mlml.labels import PRESENT, UNKNOWN
 from mlml.methods.base import Batch
-from mlml.metrics import mean_average_precision
 from mlml.model.classifier import Model
 from mlml.model.loader import Examples, stream
 from mlml.model.predict import predict
 from mlml.runtime import parallel
-from mlml.training import batches
+from mlml.training import batches, criterion
 from mlml.training.recipe import Recipe
 from mlml.training.state import TrainState
 
@@ -80,11 +78,14 @@ def _facts(losses: Tensor, state: TrainState, label: str) -> dict[str, str]:
         raise FloatingPointError(
             f"{label}, step {step + 1}: the loss of method {state.method.name} is {losses[step].item()}; {REMEDY}"
         )
-    return {"loss": f"{losses.mean().item():.4f}", "best_mAP": f"{max(state.best.validation_mAP, 0):.2f}"}
+    best = state.value(state.best) if state.best else 0.0
+    return {"loss": f"{losses.mean().item():.4f}", f"best_{state.criterion}": f"{best:.2f}"}
 
 
-def validation_map(model: Model, validation: Examples, label: str, method: str) -> float:
-    """Validation mAP in percent, which selects the best epoch; an unknown label counts in no AP.
+def validate(
+    model: Model, validation: Examples, chosen_by: criterion.Criterion, label: str, method: str
+) -> dict[str, float]:
+    """The validation mAP, NaN where it is not defined, and the criterion, by their names in `Epoch`.
 
     Raises:
         FloatingPointError: a prediction is not finite; names the epoch and the method.
@@ -92,4 +93,5 @@ def validation_map(model: Model, validation: Examples, label: str, method: str) 
     logits = predict(model, validation)
     if not np.isfinite(logits).all():
         raise FloatingPointError(f"{label}, validation: the predictions of method {method} are not finite; {REMEDY}")
-    return 100 * mean_average_precision(validation.labels == PRESENT, logits, validation.labels != UNKNOWN)
+    names: list[criterion.Criterion] = ["mAP"] if chosen_by == "mAP" else ["mAP", chosen_by]
+    return {f"validation_{name}": criterion.score(name, validation.labels, logits) for name in names}

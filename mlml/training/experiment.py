@@ -18,8 +18,9 @@ from mlml.model.predict import as_features
 from mlml.runtime import parallel
 from mlml.runtime.device import device_for, enough_memory, seed_everything
 from mlml.settings import Setting
+from mlml.training import criterion
 from mlml.training.batches import smallest
-from mlml.training.history import Best, Epoch
+from mlml.training.history import Epoch
 from mlml.training.loop import check_sizes, fit
 from mlml.training.recipe import Recipe, Run
 from mlml.training.trajectories import Recorder
@@ -37,17 +38,17 @@ class Trained(NamedTuple):
     """
 
     classifier: Classifier
-    best: Best
+    best: Epoch
     recorder: Recorder
     hardware: hardware.Chosen
 
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
         """Write weights.safetensors, with `about` (JSON values) in its metadata, and trajectories.npz."""
         folder.mkdir(parents=True, exist_ok=True)
-        metadata = {**about, **self.best._asdict(), "engine": self.hardware.model_dump()}
+        metadata = {**about, "epoch": self.best.epoch, **self.best.scores(), "engine": self.hardware.model_dump()}
         weights.save(self.classifier, folder / "weights.safetensors", metadata)
         self.recorder.save(folder / "trajectories.npz")
-        logger.info(f"best epoch {self.best.epoch}: validation mAP {self.best.validation_mAP:.2f}")
+        logger.info(f"best epoch {self.best.epoch}: {self.best.line()}")
 
 
 def train(
@@ -67,12 +68,13 @@ def train(
         features: computes the features that a linear probe is trained on, or has them already.
 
     Raises:
-        ValueError: a parameter is not allowed.
+        ValueError: a parameter is not allowed, or no epoch can be chosen by the validation labels.
         FloatingPointError, OSError: see `mlml.training.loop.fit`.
         MemoryError: a batch does not fit; says what needs less.
     """
     n, width = training.labels.shape
     check_sizes(n, len(validation.rows), recipe.batch_size)
+    criterion.choose(recipe.select_by, validation.labels)  # before anything takes long
     device = device_for(run.device)
     seed_everything(run.seed)
     assert not isinstance(training.images, Tensor)

@@ -13,9 +13,9 @@ from mlml.model.classifier import Classifier, LinearProbe, Model
 from mlml.model.loader import Examples
 from mlml.model.predict import as_features
 from mlml.runtime import parallel
-from mlml.training import batches
-from mlml.training.epoch import train_epoch, validation_map
-from mlml.training.history import Best, Epoch
+from mlml.training import batches, criterion
+from mlml.training.epoch import train_epoch, validate
+from mlml.training.history import Epoch
 from mlml.training.recipe import Recipe
 from mlml.training.state import TrainState, make_optimizer
 from mlml.training.trajectories import Recorder
@@ -33,8 +33,8 @@ def fit(
     recorder: Recorder | None = None,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
     checkpoint: Checkpoint | None = None,
-) -> Best:
-    """Train `model` by `method` and leave in it the weights of the best epoch.
+) -> Epoch:
+    """Train `model` by `method`, leave in it the weights of the best epoch, and return that epoch.
 
     Every training image is seen once in every epoch, in an order drawn from `seed`. With `recipe.linear_init` the
     linear layer is trained alone first. Several processes (`mlml.runtime.parallel`) share each batch and end with the
@@ -42,7 +42,7 @@ def fit(
 
     Args:
         train: with the observed labels.
-        validation: an unknown label counts in no AP.
+        validation: labels may be unknown; see `mlml.training.criterion`.
         recorder: records the predictions of the images that it follows.
         on_epoch: called after each epoch, and at the start for those that a checkpoint holds.
         checkpoint: saves the state after each epoch and resumes from it, with the same bits as an uninterrupted run
@@ -51,14 +51,17 @@ def fit(
     Raises:
         FloatingPointError: the loss or a prediction is not finite; names the epoch, the step and the method.
         OSError: the checkpoint cannot be written.
-        ValueError: no images, or fewer in a batch than there are processes.
+        ValueError: no images, or fewer in a batch than there are processes; labels that no epoch can be chosen by.
     """
     check_sizes(len(train.rows), len(validation.rows), recipe.batch_size)
+    chosen_by = criterion.choose(recipe.select_by, validation.labels)
+    logger.info(criterion.line(chosen_by, validation.labels))
     order = torch.Generator().manual_seed(seed)
-    state = TrainState(model, method, make_optimizer(model.parameters(), method, recipe.lr), order, recorder)
+    optimizer = make_optimizer(model.parameters(), method, recipe.lr)
+    state = TrainState(model, method, optimizer, order, recorder, chosen_by)
     observed = torch.from_numpy(train.labels).to(model.device)
     if not _resume(state, checkpoint, on_epoch) and recipe.linear_init and isinstance(model, Classifier):
-        train_head(model, method, train, validation, recipe, observed, order)
+        train_head(model, method, train, validation, recipe, observed, order, chosen_by)
         _save_checkpoint(state, checkpoint)
     predictions = torch.empty(observed.shape, device=model.device) if method.wants_predictions else None
 
@@ -76,12 +79,12 @@ def fit(
         method.end_epoch(epoch, predictions)
         if recorder is not None:
             recorder.end_epoch(method)
-        score = validation_map(model, validation, label, method.name)
-        state.finish(Epoch(epoch, loss, score))
-        logger.info(f"epoch {epoch:2d}/{recipe.epochs}  loss {loss:.4f}  validation mAP {score:.2f}")
+        state.finish(Epoch(epoch, loss, **validate(model, validation, chosen_by, label, method.name)))
+        logger.info(f"epoch {epoch:2d}/{recipe.epochs}  loss {loss:.4f}  {state.history[-1].line()}")
         on_epoch(state.history[-1])
         _save_checkpoint(state, checkpoint)
     model.load_state_dict(state.weights)
+    assert state.best
     return state.best
 
 
@@ -93,24 +96,25 @@ def train_head(
     recipe: Recipe,
     observed: Tensor,
     order: torch.Generator,
+    chosen_by: criterion.Criterion = "mAP",
 ) -> None:
     """Train the linear layer alone for `recipe.linear_init` epochs (Cole 2021, "LinearInit").
 
     The backbone stays as it is, in evaluation mode, and images are not flipped, as in the source. The method's own
     parameters are trained too; to the method all of this is epoch 1, which does not end. The linear layer and the
-    method keep the state of the epoch with the best validation mAP, as in the source.
+    method keep the state of the best epoch by `chosen_by`, in the source the validation mAP.
     """
     train, validation = as_features(model, train), as_features(model, validation)
     probe, recipe = LinearProbe(model), recipe.model_copy(update={"flip": False})
-    state = TrainState(probe, method, make_optimizer(probe.parameters(), method, recipe.lr), order)
+    optimizer = make_optimizer(probe.parameters(), method, recipe.lr)
+    state = TrainState(probe, method, optimizer, order, criterion=chosen_by)
     best_method = method.state_dict()
     for epoch in range(1, recipe.linear_init + 1):
         label = f"linear init {epoch}/{recipe.linear_init}"
         loss = train_epoch(state, train, observed, recipe, 1, label)
-        score = validation_map(probe, validation, label, method.name)
-        state.finish(Epoch(epoch, loss, score))
-        logger.info(f"linear init {epoch:2d}/{recipe.linear_init}  loss {loss:.4f}  validation mAP {score:.2f}")
-        if state.best.epoch == epoch:
+        state.finish(Epoch(epoch, loss, **validate(probe, validation, chosen_by, label, method.name)))
+        logger.info(f"linear init {epoch:2d}/{recipe.linear_init}  loss {loss:.4f}  {state.history[-1].line()}")
+        if state.best is state.history[-1]:
             best_method = copy.deepcopy(method.state_dict())
     probe.load_state_dict(state.weights)
     method.load_state_dict(best_method)

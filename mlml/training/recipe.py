@@ -7,6 +7,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from mlml.core.params import Section, parse
 from mlml.model.engine import Engine
+from mlml.training.criterion import Criterion
 
 
 class Recipe(Engine):
@@ -23,6 +24,7 @@ class Recipe(Engine):
         linear_probe: whether only the linear layer is trained, on features that the backbone computes once in
             evaluation mode; images are not flipped.
         prior: expected number of present labels per image; None: unknown.
+        select_by: what the best epoch is chosen by; None: see `mlml.training.criterion.choose`.
     """
 
     backbone: str = "resnet50.tv_in1k"
@@ -34,6 +36,7 @@ class Recipe(Engine):
     linear_init: Annotated[int, Field(ge=0, le=100_000)] = 0
     linear_probe: bool = False
     prior: Annotated[float, Field(gt=0)] | None = None
+    select_by: Criterion | None = None
 
     @field_validator("linear_probe")
     @classmethod

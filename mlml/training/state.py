@@ -13,7 +13,8 @@ from mlml.checkpoints.checkpoint import FOLDER
 from mlml.methods.base import Method
 from mlml.model.classifier import Model
 from mlml.runtime import parallel
-from mlml.training.history import Best, Epoch
+from mlml.training.criterion import Criterion, better
+from mlml.training.history import Epoch
 from mlml.training.trajectories import Recorder
 
 
@@ -36,7 +37,8 @@ class TrainState:
     Attributes:
         order: draws the order of the images and which of them are flipped.
         recorder: what is kept for the figures, if anything.
-        best: the best epoch so far.
+        criterion: what the best epoch is chosen by.
+        best: the best epoch so far, the first of equal ones; None: there is none yet.
         weights: the model's state after the best epoch.
         history: one entry per finished epoch.
     """
@@ -46,7 +48,8 @@ class TrainState:
     optimizer: torch.optim.Adam
     order: torch.Generator
     recorder: Recorder | None = None
-    best: Best = Best(0, -1.0)  # noqa: RUF009  # immutable
+    criterion: Criterion = "mAP"
+    best: Epoch | None = None
     weights: dict[str, Tensor] = field(default_factory=dict)
     history: list[Epoch] = field(default_factory=list)
 
@@ -58,9 +61,14 @@ class TrainState:
     def finish(self, epoch: Epoch) -> None:
         """Add an epoch to the history; keep the weights if it is the best one so far."""
         self.history.append(epoch)
-        if epoch.validation_mAP > self.best.validation_mAP:
-            self.best = Best(epoch.epoch, epoch.validation_mAP)
+        if self.best is None or better(self.criterion, self.value(epoch), self.value(self.best)):
+            self.best = epoch
             self.weights = copy.deepcopy(self.model.state_dict())
+
+    def value(self, epoch: Epoch) -> float:
+        """What the epoch is compared with others by."""
+        value: float = getattr(epoch, f"validation_{self.criterion}")
+        return value
 
     def state_dict(self) -> dict[str, Any]:
         """The state and torch's random states: tensors, numbers and strings in dictionaries and lists."""
@@ -71,9 +79,9 @@ class TrainState:
             "method": self.method.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "recorder": self.recorder.state_dict() if self.recorder else None,
-            "best": list(self.best),
+            "best": self.best.epoch if self.best else 0,
             # After the best epoch itself they are the model's.
-            "weights": None if self.best.epoch == len(self.history) else self.weights,
+            "weights": self.weights if self.best is None or self.best.epoch < len(self.history) else None,
             "history": [list(epoch) for epoch in self.history],
             "order": self.order.get_state(),
             "random": torch.get_rng_state(),
@@ -101,9 +109,9 @@ class TrainState:
         self.optimizer.load_state_dict(state["optimizer"])
         if self.recorder:
             self.recorder.load_state_dict(state["recorder"])
-        self.best = Best(*state["best"])
         self.weights = copy.deepcopy(self.model.state_dict()) if state["weights"] is None else state["weights"]
         self.history = [Epoch(*entry) for entry in state["history"]]
+        self.best = self.history[state["best"] - 1] if self.history else None
         self.order.set_state(state["order"])
         torch.set_rng_state(state["random"])
         if state["device_random"] is not None:

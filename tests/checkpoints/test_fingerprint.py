@@ -56,5 +56,11 @@ def test_any_change_makes_another_key(files: tuple[Path, Path], monkeypatch: pyt
     assert key(files) != before
 
 
+def test_code_that_is_loaded_can_be_left_out(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    before = fingerprint([], [], [], CPU, loaded_code=False)
+    loaded(monkeypatch, files)
+    assert fingerprint([], [], [], CPU, loaded_code=False) == before != fingerprint([], [], [], CPU)
+
+
 def test_a_parameter_makes_another_key(files: tuple[Path, Path]) -> None:
     assert len({key(files), key(files, lr=1e-4), key(files, seed=0), key(files, seed=1)}) == 4

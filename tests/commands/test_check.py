@@ -85,6 +85,15 @@ def test_faults_are_one_line_each_and_the_status(tmp_path: Path, mlml: Callable[
     assert mlml("check", root) == (1, "", line)
 
 
+def test_labels_that_give_no_test_map_are_one_line_with_the_file(tmp_path: Path, mlml: Callable[..., Ended]) -> None:
+    """One present label an image, all else blank: any scores would rank perfectly."""
+    root = mine(tmp_path / "mine")
+    (root / "labels.csv").write_text((root / "labels.csv").read_text().replace(",0", ","))
+    status, out, err = mlml("check", root, "--labels-only")
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith(f"mlml check: {root}/labels.csv: over 4 test images no class has both a label known to be ")
+
+
 @pytest.mark.parametrize(
     ("content", "line"),
     [

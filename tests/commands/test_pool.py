@@ -48,7 +48,7 @@ def test_rows_that_are_there_are_not_run_again_and_failures_are_told(
     assert all("labels.csv" in line[2] for line in lines)
     assert pool.done(results) == set()
     with results.open("a") as file:
-        file.write(",".join([*one.key, "1", "1", "1", "1"]) + "\n")
+        file.write(",".join([*one.key, *"123456"]) + "\n")
     assert pool.done(results) == {one.key}
     words = ("grid", results, "-S", "seed=0,1", "--data", tmp_path)
     missing = f"mlml grid: {tmp_path}/labels.csv is missing: run `dvc repro prepare`\n"
@@ -113,9 +113,18 @@ def test_probes_of_one_backbone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert nothing_to_do == (0, "", "runs.csv has 2 of 2 runs already\n")
 
 
+def test_features_from_the_disk_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    wanted, computed, loaded = (multiprocessing.Value("q", 0) for _ in range(3))
+    with pool._features_shown(wanted, computed, loaded) as look:
+        for images in (0, 20, 40):
+            loaded.value = images
+            look()
+    assert capsys.readouterr().err == "features are read from .mlml/features/\n"
+
+
 def test_the_features_of_all_processes_are_one_bar() -> None:
-    wanted, computed = (multiprocessing.Value("q", 0) for _ in range(2))
-    with redirect_stderr(Terminal()) as terminal, pool._features_shown(wanted, computed) as look:
+    wanted, computed, loaded = (multiprocessing.Value("q", 0) for _ in range(3))
+    with redirect_stderr(Terminal()) as terminal, pool._features_shown(wanted, computed, loaded) as look:
         look()
         assert terminal.getvalue() == ""
         wanted.value, computed.value = 400, 100

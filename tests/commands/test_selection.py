@@ -94,6 +94,17 @@ def test_a_default_is_a_candidate_and_single_runs_have_none() -> None:
     assert remarks(alone) == []
 
 
+@pytest.mark.parametrize(("score", "rate"), [("validation_mAP_an", 1e-4), ("validation_loss", 1e-3)])
+def test_what_chose_the_epochs_of_all_runs_chooses(score: str, rate: float, tmp_path: Path) -> None:
+    rows = grid({(1e-3, 16): 50, (1e-4, 16): 40}).assign(**{score: [0.25, 0.75]})
+    for shown in (rows, rows.drop(columns="validation_mAP")):
+        row = select(shown).iloc[0]
+        assert (row[LR], row["lead"]) == (rate, 0.5)
+        assert row[score] == {1e-3: 0.25, 1e-4: 0.75}[rate]
+    rows.loc[0, score] = np.nan  # a run that was chosen by its validation mAP
+    assert select(rows).iloc[0][LR] == 1e-3
+
+
 def test_other_draws_of_the_labels_are_repetitions_and_figures_are_nothing() -> None:
     rows = pd.concat([grid({(1e-3, 16): 50, (1e-4, 16): 45}).assign(**{"corrupt.seed": seed}) for seed in (0, 1)])
     rows["plot.dpi"] = [100, 120, 100, 120]

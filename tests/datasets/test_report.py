@@ -34,8 +34,11 @@ def test_the_rarest_class_first() -> None:
 def test_remarks() -> None:
     assert report.remarks(table()) == [
         "class 'dog': present in validation or test images, but in no training image: cannot be learned",
-        "class 'ghost': present in no image",
-        "2 classes 'Person ', 'cat': present in no test image: left out of the mAP",
+        "class 'ghost': present in no image: cannot be learned, left out of the mAP",
+        "2 classes 'person', 'Person ': not known to be absent in any validation image: left out of the validation mAP",
+        "2 classes 'cat', 'dog': not known to be present in any validation image: left out of the validation mAP",
+        "2 classes 'person', 'dog': not known to be absent in any test image: left out of the test mAP",
+        "2 classes 'Person ', 'cat': not known to be present in any test image: left out of the test mAP",
         "class 'person': never absent where it is known",
         "2 classes 'person', 'Person ': names that differ in case or spaces only",
         "1 training images have no known label: only pseudo labels can use them",
@@ -43,8 +46,8 @@ def test_remarks() -> None:
 
 
 def test_nothing_to_say_about_full_labels() -> None:
-    labels = np.array([[1, -1], [-1, 1], [1, -1], [1, 1]], np.int8)
-    assert report.remarks(Table(("a", "b"), tuple("wxyz"), ("train", "train", "validation", "test"), labels)) == []
+    labels = np.array([[1, -1], [-1, 1]] * 3, np.int8)
+    assert report.remarks(Table(("a", "b"), tuple("uvwxyz"), ("train", "validation", "test") * 2, labels)) == []
 
 
 def test_positives_alone() -> None:
@@ -58,4 +61,7 @@ def test_many_names_are_counted(count: int) -> None:
     labels = np.full((3, count), -1, np.int8)
     remarks = report.remarks(Table(tuple("abcdefgh"[:count]), tuple("xyz"), ("train", "validation", "test"), labels))
     more = {5: "", 8: " and 3 more"}[count]
-    assert remarks[0] == f"{count} classes 'a', 'b', 'c', 'd', 'e'{more}: present in no image"
+    assert (
+        remarks[0]
+        == f"{count} classes 'a', 'b', 'c', 'd', 'e'{more}: present in no image: cannot be learned, left out of the mAP"
+    )

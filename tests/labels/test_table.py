@@ -218,15 +218,25 @@ def test_rows_and_take(whole: Table, data: st.DataObject) -> None:
 
 
 def test_splits_must_not_be_empty_and_something_must_be_known() -> None:
-    labels = np.array([[1, 0], [1, -1], [0, 1]], np.int8)
-    table = Table(("cat", "dog"), ("a", "b", "c"), ("train", "validation", "test"), labels)
+    labels = np.array([[1, 0], [1, -1], [0, 1], [0, -1]], np.int8)
+    table = Table(("cat", "dog"), tuple("abcd"), ("train", "validation", "test", "test"), labels)
     check_splits(table)
     for split in SPLITS:
-        with pytest.raises(ValueError, match=f"there are no {split} images"):
-            check_splits(table.take(np.setdiff1d(np.arange(3), table.rows(split))))
-    labels[2] = [0, -1]
-    with pytest.raises(ValueError, match="no test image has a label that is known to be present"):
-        check_splits(table)
+        with pytest.raises(ValueError, match=f"^a.csv: there are no {split} images"):
+            check_splits(table.take(np.setdiff1d(np.arange(4), table.rows(split))), "a.csv")
+    labels[1] = [0, -1]
+    with pytest.raises(
+        ValueError, match=r"^a\.csv: of 1 validation images none has a label known to be present[^\n]*$"
+    ):
+        check_splits(table, "a.csv")
+
+
+@pytest.mark.parametrize("rows", [[[0, -1], [0, -1]], [[1, 0], [1, 1]], [[1, -1], [0, 0]], [[0, 0], [0, 0]]])
+def test_some_class_must_have_a_test_ap(rows: list[list[int]]) -> None:
+    labels = np.array([[1, 0], [1, -1], *rows], np.int8)
+    table = Table(("cat", "dog"), tuple("abcd"), ("train", "validation", "test", "test"), labels)
+    with pytest.raises(ValueError, match=r"^a\.csv: over 2 test images no class has both a label known to[^\n]*$"):
+        check_splits(table, "a.csv")
 
 
 def test_a_rule_that_discards_needs_full_labels() -> None:

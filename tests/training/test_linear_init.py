@@ -78,7 +78,7 @@ def test_the_best_epoch_is_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     """The head and the method's own numbers, of which some have not been read for a while."""
 
     def after(epochs: int, scores: list[float]) -> list[Tensor]:
-        monkeypatch.setattr("mlml.training.loop.validation_map", lambda *arguments: scores.pop(0))
+        monkeypatch.setattr("mlml.training.loop.validate", lambda *arguments: {"validation_mAP": scores.pop(0)})
         method = build(name, partial=True)
         model, _ = start(method, recipe(linear_init=epochs))
         pseudo = method.pseudo_labels(torch.arange(N))
