@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mlml.datasets.coco_json import Instances, parse_file
+from mlml.datasets.annotations.coco import Instances, parse_file
+from mlml.datasets.annotations.split_paths import SplitPaths, by_split, image_folders
 from mlml.datasets.source import Source
-from mlml.datasets.split_paths import SplitPaths, by_split, image_folders
 from mlml.datasets.user_folder import STATES, RawTable, State, source
 
 

@@ -13,13 +13,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from mlml import labels as lb
-from mlml.datasets.file_names import comparable
-from mlml.datasets.image_files import ImageFiles, SeveralFiles
-from mlml.datasets.regular_files import check_file
+from mlml.datasets.annotations.split_paths import SplitPaths, by_split, image_folders
+from mlml.datasets.annotations.voc import parse
+from mlml.datasets.files.image_files import ImageFiles, SeveralFiles, comparable
+from mlml.datasets.files.regular_files import check_file
 from mlml.datasets.source import Source
-from mlml.datasets.split_paths import SplitPaths, by_split, image_folders
 from mlml.datasets.user_folder import STATES, Classes, RawTable, State, below, source
-from mlml.datasets.voc_file import parse
 
 LISTS = {"train.txt": "train", "val.txt": "val", "test.txt": "test"}
 _MAIN = "ImageSets/Main"

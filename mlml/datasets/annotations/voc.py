@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from mlml.datasets.regular_files import read_file
+from mlml.datasets.files.regular_files import read_file
 
 _LARGEST = 1 << 23  # bytes: 20,000 objects; parsed, it may take forty times that
 _FLAGS = {"": False, "0": False, "false": False, "1": True, "true": True}

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlml.datasets import regular_files
-from mlml.datasets.archive_members import TarMembers, ZipMembers
+from mlml.datasets.files import regular_files
+from mlml.datasets.files.archive_members import TarMembers, ZipMembers
 from tests.shared import traced
 
 GIB = 1 << 30

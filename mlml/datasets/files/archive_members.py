@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from mlml.datasets.regular_files import check_size, kind
+from mlml.datasets.files.regular_files import check_size, kind
 
 _P = TypeVar("_P")
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # of a zip's member: signature, lengths of name and extra field
