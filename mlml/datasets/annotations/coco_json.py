@@ -55,10 +55,10 @@ class File(msgspec.Struct):
 
 
 # What may tell more about labels than is read
-_NOT_READ = {
-    "annotations": ("ignore", "difficult", "score", "attributes"),
-    "images": ("attributes", "tags", "labels", "split"),
-}
+_NOT_READ = (
+    ("annotations", ("ignore", "difficult", "score", "attributes"), ": their classes count as present"),
+    ("images", ("attributes", "tags", "labels", "split"), ""),
+)
 
 
 def decode(text: memoryview, where: str) -> File:
@@ -88,14 +88,9 @@ def decode(text: memoryview, where: str) -> File:
 
 def not_read(file: File) -> list[str]:
     """A line for each field that may tell more about labels than is read."""
-    counts = {
-        (part, key): sum(map(bool, map(attrgetter(key), getattr(file, part))))
-        for part, keys in _NOT_READ.items()
-        for key in keys
-    }
-    effect = {"annotations": ": their classes count as present", "images": ""}
-    return [
-        f"{count:,} {part} have {key!r}, which is not read{effect[part]}"
-        for (part, key), count in counts.items()
-        if count
-    ]
+    lines = []
+    for part, keys, effect in _NOT_READ:
+        for key in keys:
+            count = sum(map(bool, map(attrgetter(key), getattr(file, part))))
+            lines += [f"{count:,} {part} have {key!r}, which is not read{effect}"] if count else []
+    return lines

@@ -56,18 +56,18 @@ def read_file(path: Path, largest: int = LARGEST) -> bytes:
     """
     if what := kind(path):
         raise ValueError(f"it is {what}, not a file")
-    check_size(os.stat(path).st_size, largest)
+    check_size("it", os.stat(path).st_size, largest)
     return path.read_bytes()
 
 
-def check_size(size: int, largest: int = LARGEST) -> None:
+def check_size(what: str, size: int, largest: int = LARGEST) -> None:
     """Check the size of a file or of an archive's member, in bytes.
 
     Raises:
         ValueError: it is more than `largest`.
     """
     if size > largest:
-        raise ValueError(f"it has {size:,} bytes; at most {largest:,} are read")
+        raise ValueError(f"{what} has {size:,} bytes; at most {largest:,} are read")
 
 
 def check_folder(folder: Path) -> None:

@@ -152,13 +152,15 @@ def _judge(cells: _Cells, ignore: list[str]) -> tuple[list[int], list[tuple[str,
     if strange:
         place, _, cell = next(bad for bad in cells.bad if bad[1] == strange[0])
         example = f"{cells.names[strange[0]]!r} {quoted(cell)} ({place})"
-        left_out = json.dumps([*ignore, *(cells.names[i] for i in strange)], ensure_ascii=False)  # YAML, too
-        remedy = f"ignore: {left_out}" if len(strange) <= _LISTED else "classes, with the columns that are classes"
+        all_ignored = json.dumps([*ignore, *(cells.names[i] for i in strange)], ensure_ascii=False)  # YAML, too
+        remedy = f"ignore: {all_ignored}" if len(strange) <= _LISTED else "classes, with the columns that are classes"
         what = f"most cells of {len(strange)} columns are no labels, as in {example}"
         text = f"{what}; write {label_cells.ALLOWED}, or if they are no classes, set images.options.{remedy}"
         faults.append((_HEADER, text))
-    kept = [i for i in np.flatnonzero(~nameless).tolist() if i not in strange]
-    return kept, [*faults, *_bad(cells._replace(bad=[bad for bad in cells.bad if bad[1] in kept]))]
+    left_out = nameless.copy()
+    left_out[strange] = True
+    faults += _bad(cells._replace(bad=[bad for bad in cells.bad if not left_out[bad[1]]]))
+    return np.flatnonzero(~left_out).tolist(), faults
 
 
 def _bad(cells: _Cells) -> list[tuple[str, str]]:

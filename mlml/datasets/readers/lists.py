@@ -69,11 +69,8 @@ def read(
     faults: list[tuple[str, str]] = []
     with open_sheet(below(folder, labels, "labels"), list(columns.values()), list(columns)) as sheet:
         images = ImageRows(sheet, image_column, image_path, _AGAIN if rows == "image" else None)
-        parser, values = (
-            _Parser(sheet, columns, separator, none, classes),
-            ValueColumn(sheet, value_column, zero, minus_one),
-        )
-        unread = UnreadColumns(sheet, columns)
+        parser = _Parser(sheet, columns, separator, none, classes)
+        values, unread = ValueColumn(sheet, value_column, zero, minus_one), UnreadColumns(sheet, columns)
         for number, row in sheet.rows:
             image = images.add(number, row)
             if image is not None:
@@ -85,7 +82,7 @@ def read(
     if classes is None and not listed.first and not faults:
         raise ValueError(f"{sheet.path}: no row lists a class in the column {', '.join(lists.values())}")
     names, matrix = listed.matrix(len(images.images), STATES[unlisted])
-    notes = [*name_lists.remarks(listed.first), *unread.notes()]
+    notes = unread.notes()
     if none and not listed.none:
         notes.append(f"no image lists {none!r} (images.options.none)")
     if rows == "image" and not parser.several and len(names) > 1:

@@ -12,7 +12,7 @@ LONGEST = 255  # characters
 
 def name_faults(names: Collection[str]) -> list[tuple[str, str]]:
     """(name, message) of the names that are blank, too long, have control characters, or look like an earlier one."""
-    faults = []
+    faults: list[tuple[str, str]] = []
     first: dict[str, str] = {}
     for name in names:
         if not name:

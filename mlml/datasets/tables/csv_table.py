@@ -57,8 +57,7 @@ def open_sheet(path: Path, needed: Sequence[str], options: Sequence[str] = ()) -
         ValueError: no such file, another encoding or form, a needed column that is missing or there twice; also
             while the block reads rows.
     """
-    if not path.exists():
-        raise ValueError(f"{path} is missing; it has the columns {', '.join(needed)}, ...")
+    check_file(path, f"a CSV file with the columns {', '.join(needed)}, ...")
     encoding = _encoding(path)
     limit = csv.field_size_limit(_LONGEST)
     try:
@@ -73,7 +72,6 @@ def open_sheet(path: Path, needed: Sequence[str], options: Sequence[str] = ()) -
 
 
 def _encoding(path: Path) -> str:
-    check_file(path, "a CSV file")
     with path.open("rb") as file:
         head = file.read(_HEAD)
     for mark, name in _MARKS:

@@ -7,7 +7,7 @@ import ast
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Collection, Container
 from contextlib import suppress
 
 from mlml.core.errors import quoted
@@ -16,7 +16,6 @@ _STRING = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _PYTHON = re.compile(rf"\[\s*(?:{_STRING}\s*(?:,\s*{_STRING}\s*)*(?:,\s*)?)?\]")
 _QUOTES = re.compile(r"""(['"]).*\1""", re.DOTALL)
 _MISSING = frozenset(("nan", "na", "n/a", "none", "null", "<na>", "#n/a", "-", "?"))  # case-folded
-_NONE = frozenset(("no finding", "no findings", "normal", "nothing", "background", "negative", "healthy", "empty"))
 _SURE = ",;|"  # signs that separate names more often than they are part of one
 _UNSURE = " /&+_-:"
 _ONE_CLASS = "or if it is one class, name all classes in images.options.classes"
@@ -81,12 +80,3 @@ def suspicious(names: Collection[str], separator: str) -> list[tuple[str, str]]:
             remedy = "leave the cell blank, set images.options.none if it says that no class is present"
             faults[name] = f"{name!r} is a word for a missing value; {remedy}"
     return [(name, f"{fault}, {_ONE_CLASS}") for name, fault in faults.items()]
-
-
-def remarks(names: Iterable[str]) -> list[str]:
-    """A line for each class that may be a word for no class."""
-    return [
-        f"class {quoted(name)}: if it says that no class is present, set images.options.none: {name}"
-        for name in names
-        if name.casefold() in _NONE
-    ]

@@ -243,7 +243,7 @@ def test_an_image_in_two_splits(tmp_path: Path) -> None:
     ("categories", "reason"),
     [
         ([*CATEGORIES, {"id": 8, "name": "cow"}], "has the category 'cow' (id 8), unlike"),
-        (CATEGORIES[:1], "lacks the category 'Käse' (id 3) of"),
+        (CATEGORIES[:1], "lacks the category 'Käse' (id 3), unlike"),
         ([CATEGORIES[0], {"id": 4, "name": "Käse"}], "has the category 'Käse' (id 4), unlike"),
     ],
 )

@@ -229,7 +229,7 @@ def test_other_columns(tmp_path: Path, labels: str, reason: str) -> None:
 
 
 def test_no_file_and_another_encoding(tmp_path: Path) -> None:
-    assert fault(tmp_path) == "FOLDER/labels.csv is missing; it has the columns image, ..."
+    assert fault(tmp_path) == "FOLDER/labels.csv is missing; it must be a CSV file with the columns image, ..."
     message = fault(brought(tmp_path, "image,split,Käse\nimages/a.png,train,1\n".encode("cp1252")))
     assert message.startswith("FOLDER/labels.csv, line 1: the byte 0xe4 is no UTF-8; ")
 

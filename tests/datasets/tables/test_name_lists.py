@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlml.datasets.tables.name_lists import remarks, split, suspicious
+from mlml.datasets.tables.name_lists import split, suspicious
 
 NAMES = st.lists(st.text(min_size=1, max_size=6).map(str.strip).filter(bool), max_size=5, unique=True)
 
@@ -79,8 +79,3 @@ def test_combinations_alone() -> None:
 def test_words_that_are_no_names(name: str) -> None:
     (fault,) = judged("dog", name)
     assert fault.startswith(f"{name}: ")
-
-
-def test_a_word_for_none() -> None:
-    remark = "class 'No Finding': if it says that no class is present, set images.options.none: No Finding"
-    assert (judged("cat", "No Finding"), remarks(["cat", "No Finding"])) == ([], [remark])
