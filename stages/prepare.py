@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from mlml import datasets
+from mlml.core.errors import escaped
 from mlml.core.params import parse
 from mlml.datasets import prepare, report
 from mlml.labels import table
@@ -19,7 +20,7 @@ def main(archives: Path, images_folder: Path, labels_file: Path) -> None:
     source = datasets.read(layout.reader, folder, archives, layout.options)
     table.check_splits(source.table, source.file or folder)
     for remark in [*source.notes, *report.remarks(source.table)]:
-        print(f"note: {remark}")
+        print(escaped(f"note: {remark}"))
     prepare.prepare(source, size, images_folder, storage)
     table.write(source.table, labels_file)
     counts = ", ".join(f"{len(source.table.rows(split))} {split}" for split in table.SPLITS)

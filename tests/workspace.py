@@ -17,7 +17,7 @@ import yaml
 from PIL import Image
 
 from mlml.datasets.readers import coco2014, nuswide, voc2012
-from tests.datasets.test_archive_members import write_stored, write_tar, write_zip
+from tests.datasets.files.test_archive_members import write_stored, write_tar, write_zip
 from tests.test_architecture import ROOT
 
 FAKE = f"""#!{sys.executable}

@@ -14,7 +14,7 @@ import typer
 from typer import Argument, Option
 from typer.core import TyperCommand
 
-from mlml.core.errors import TRACEBACK, one_line
+from mlml.core.errors import TRACEBACK, escaped, one_line
 from mlml.core.progress import log_to_terminal
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _check(
     """
     from mlml.commands.check import check
 
-    typer.echo("\n".join(check(folder, archives, not labels_only)))
+    typer.echo(escaped("\n".join(check(folder, archives, not labels_only))))
 
 
 @_command(

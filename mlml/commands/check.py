@@ -6,10 +6,10 @@ from pathlib import Path
 
 from mlml import datasets
 from mlml.core import params
+from mlml.core.errors import quoted
 from mlml.datasets import report
-from mlml.datasets.file_names import shown
+from mlml.datasets.files.regular_files import check_folder
 from mlml.datasets.prepare import each_image
-from mlml.datasets.regular_files import check_folder
 from mlml.datasets.source import Source
 from mlml.download.archives import Download
 from mlml.images.decoding import decode, traits
@@ -79,7 +79,7 @@ def _copies(source: Source, groups: list[list[int]]) -> list[str]:
     leaks = sorted(rows for rows in groups if len({split[row] for row in rows}) > 1)
     lines = []
     if leaks:
-        example = " and ".join(f"{shown(names[row])} ({split[row]})" for row in leaks[0][:2])
+        example = " and ".join(f"{quoted(names[row])} ({split[row]})" for row in leaks[0][:2])
         lines.append(f"{len(leaks):,} pictures are in several splits under several names, as {example}: a leak")
     if len(groups) > len(leaks):
         lines.append(f"{len(groups) - len(leaks):,} pictures are there several times within a split")

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 SHOWN = 20
+_LONGEST = 200  # characters of a text from outside in a message
 USER_ERRORS = (ValueError, OSError, FloatingPointError, MemoryError)
 TRACEBACK = "MLML_TRACEBACK"  # set in the environment, it asks for the traceback of such an error
 
@@ -27,17 +28,23 @@ _CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud80
 
 
 def raise_errors(heading: str, faults: Sequence[str]) -> None:
-    """Raise a ValueError with `heading`, the first `SHOWN` faults, one a line, and the number of the others.
+    r"""Raise a ValueError with `heading`, the first `SHOWN` faults, one a line, and the number of the others.
 
-    Does nothing if there are no faults.
+    A line break within a fault, as a file's name may have it, becomes ``\n``. Does nothing if there are no faults.
     """
     if faults:
         more = [f"... and {len(faults) - SHOWN} more"] if len(faults) > SHOWN else []
-        raise ValueError("\n".join([heading, *faults[:SHOWN], *more]))
+        lines = [fault.replace("\n", "\\n") for fault in faults[:SHOWN]]
+        raise ValueError("\n".join([heading, *lines, *more]))
+
+
+def quoted(text: str) -> str:
+    """A text from outside for a message: in quotes, control characters escaped, cut to 200 characters."""
+    return repr(text) if len(text) <= _LONGEST else f"{text[:_LONGEST]!r}... ({len(text):,} characters)"
 
 
 def escaped(text: str) -> str:
-    r"""The text with control characters as \x1b: from outside, they could take over a terminal."""
+    r"""What is printed, with control characters but newline and tab as \x1b: they could take over a terminal."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 

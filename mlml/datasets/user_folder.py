@@ -10,10 +10,9 @@ import numpy as np
 from pydantic import Field
 
 from mlml import labels as lb
-from mlml.core.errors import raise_errors
-from mlml.datasets.file_names import shown
-from mlml.datasets.image_files import ImageFiles
-from mlml.datasets.regular_files import read_file
+from mlml.core.errors import quoted, raise_errors
+from mlml.datasets.files.image_files import ImageFiles
+from mlml.datasets.files.regular_files import read_file
 from mlml.datasets.source import Source
 from mlml.datasets.split import validation_split
 from mlml.labels.table import Table
@@ -72,9 +71,9 @@ def below(folder: Path, name: str, option: str) -> Path:
 def source(raw: RawTable, upright: bool) -> Source:
     """Check a user's table; returns the data set with rows sorted by image.
 
-    `mlml.datasets.image_files.ImageFiles` finds the files. Rows with one image name are combined, unless a class is
-    present in one and absent in another. Without splits in the files, `mlml.datasets.split` draws a fifth of the rows
-    for testing; without validation rows, it draws a fifth of the training rows for validation.
+    `mlml.datasets.files.image_files` finds the files. Rows with one image name are combined, unless a class is present
+    in one and absent in another. Without splits in the files, `mlml.datasets.split` draws a fifth of the rows for
+    testing; without validation rows, it draws a fifth of the training rows for validation.
 
     Raises:
         ValueError: no rows, an image that is missing, outside of `raw.root`, or in rows that contradict each other, an
@@ -85,20 +84,22 @@ def source(raw: RawTable, upright: bool) -> Source:
     faults += [*raw.faults, *found.faults]
     order = {place: i for i, place in enumerate(raw.places)}
     faults.sort(key=lambda fault: int(row[1]) if (row := _ROW.fullmatch(fault[0])) else order.get(fault[0], -1))
-    raise_errors(f"{raw.file}: faults: {len(faults)}", [f"{shown(at)}: {text}" for at, text in faults])
+    raise_errors(f"{raw.file}: faults: {len(faults)}", [f"{at}: {text}" for at, text in faults])
     if not raw.images:
         raise ValueError(f"{raw.file}: no images; a data set needs some")
     kept = [i for i in range(len(raw.images)) if i not in found.repeated]
     rows = np.array(sorted(kept, key=raw.images.__getitem__))
     images = tuple(raw.images[i] for i in rows)
     paths = [found.paths[i] for i in rows]
-    chosen = np.array([split[i] for i in rows], dtype=object) if split else _draw_test(len(rows))
+    chosen = np.array([split[i] for i in rows] if split else ["train"] * len(rows), dtype=object)
+    if not split:
+        chosen[validation_split(len(rows))[1]] = "test"
     if not (chosen == "validation").any():
         train = np.flatnonzero(chosen == "train")
         chosen[train[validation_split(len(train))[1]]] = "validation"
     in_order = len(rows) == len(raw.images) and bool((np.diff(rows) == 1).all())  # a large table is not copied
     table = Table(raw.classes, images, tuple(chosen), found.labels if in_order else found.labels[rows])
-    places = tuple(f"{raw.file}, {shown(raw.places[i])}: {shown(raw.images[i])}" for i in rows)
+    places = tuple(f"{raw.file}, {raw.places[i]}: {raw.images[i]}" for i in rows)
     notes = (*raw.notes, *found.notes)
     return Source(table, lambda row: read_file(raw.root / paths[row]), upright, places, notes, file=raw.file)
 
@@ -108,13 +109,7 @@ def _parse_splits(raw: RawTable) -> tuple[list[str] | None, list[tuple[str, str]
         return None, []
     split = [_SPLITS.get(word.strip().lower(), "") for word in raw.split]
     rows = zip(raw.places, raw.split, split, strict=True)
-    return split, [(place, f"split {word!r} is not train, val or test") for place, word, name in rows if not name]
-
-
-def _draw_test(n: int) -> np.ndarray:
-    split = np.array(["train"] * n, dtype=object)
-    split[validation_split(n)[1]] = "test"
-    return split
+    return split, [(place, f"split {quoted(word)} is not train, val or test") for place, word, name in rows if not name]
 
 
 class _Found(NamedTuple):
@@ -145,37 +140,38 @@ def _find_images(raw: RawTable, split: list[str] | None) -> _Found:
             paths.append(files.find(image))
         except ValueError as error:
             paths.append("")
-            faults.append((place, f"image {image!r} {error}"))
+            faults.append((place, f"image {quoted(image)} {error}"))
             continue
         # With links followed: a/../b.jpg and a link to b.jpg are one photograph, which must not be in two splits.
         named, real = files.absolute(paths[-1])
         earlier = first.setdefault(named if _in_dvc_cache(real) else real, i)
         if earlier != i:
             if fault := _contradiction(raw, labels, split, earlier, i):
-                faults.append((place, f"image {image!r} {fault}"))
+                faults.append((place, f"image {quoted(image)} {fault}"))
             else:
                 labels = labels.copy() if not repeated else labels
                 labels[earlier] = np.where(labels[earlier], labels[earlier], labels[i])
                 repeated[i] = earlier
         elif not (_in_dvc_cache(real) or files.holds(real)):
-            faults.append((place, f"image {image!r} is a link that leads out of {raw.root}, to {real}; copy the file"))
+            where = f"leads out of {raw.root}, to {real}"
+            faults.append((place, f"image {quoted(image)} is a link that {where}; copy the file"))
     return _Found(paths, labels, repeated, faults, [] if faults else _notes(raw, paths, repeated, files.unnamed(first)))
 
 
 def _contradiction(raw: RawTable, labels: lb.Labels, split: list[str] | None, earlier: int, again: int) -> str:
     """Why two rows of one file cannot be combined, or ""."""
-    place = shown(raw.places[earlier])
+    place = raw.places[earlier]
     if split and split[earlier] != split[again] and split[earlier] and split[again]:
         return f"is in two splits, {split[earlier]} ({place}) and {split[again]}; a photograph belongs in one"
     opposite = np.flatnonzero(labels[earlier] * labels[again] < 0)
     if len(opposite):
         word = {lb.PRESENT: "present", lb.ABSENT: "absent"}
         name, (there, here) = raw.classes[opposite[0]], (word[labels[row, opposite[0]]] for row in (earlier, again))
-        return f"stands in {place} too, where class {name!r} is {there}, not {here}; correct or merge the two"
+        return f"stands in {place} too, where class {quoted(name)} is {there}, not {here}; correct or merge the two"
     if raw.combine and raw.images[earlier] == raw.images[again]:
         return ""
     same = np.array_equal(labels[earlier], labels[again])
-    name = f", as {raw.images[earlier]!r}" if raw.images[earlier] != raw.images[again] else ""
+    name = f", as {quoted(raw.images[earlier])}" if raw.images[earlier] != raw.images[again] else ""
     remedy = "with the same labels; remove one of them" if same else "with other labels; merge the two"
     return f"stands in {place} too{name}, {remedy}"
 
@@ -185,14 +181,14 @@ def _notes(raw: RawTable, paths: list[str], repeated: dict[int, int], unnamed: l
     notes = []
     if repeated:
         again, earlier = next(iter(repeated.items()))
-        both = f"{raw.images[again]!r} ({shown(raw.places[earlier])}, {shown(raw.places[again])})"
+        both = f"{quoted(raw.images[again])} ({raw.places[earlier]}, {raw.places[again]})"
         notes.append(f"{len(repeated):,} images are listed again, as {both}: their labels are combined")
     renamed = [(image, path) for image, path in zip(raw.images, paths, strict=True) if image != path]
     if renamed:
-        pair = f"{renamed[0][0]!r} for {renamed[0][1]!r}"
+        pair = " for ".join(map(quoted, renamed[0]))
         notes.append(f"{len(renamed):,} images are not listed under the names of their files, as {pair}")
     if unnamed:
-        notes.append(f"{len(unnamed):,} pictures in {raw.root} are not in the labels, as {unnamed[0]!r}")
+        notes.append(f"{len(unnamed):,} pictures in {raw.root} are not in the labels, as {quoted(unnamed[0])}")
     return notes
 
 

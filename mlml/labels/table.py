@@ -14,11 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from mlml import labels as lb
-from mlml.core.errors import raise_errors
+from mlml.core.errors import quoted, raise_errors
 from mlml.core.files import atomic_write
 
 SPLITS = ("train", "validation", "test")
-_SHOWN = 80  # characters of a name or cell in a message
 _CELLS = {lb.PRESENT: "1", lb.ABSENT: "0", lb.UNKNOWN: ""}
 _LABELS = {cell: label for label, cell in _CELLS.items()}
 
@@ -52,10 +51,10 @@ class Table:
         for kind, names in (("class", self.classes), ("image", self.images)):
             if len(set(names)) != len(names):
                 duplicate = next(name for name, count in Counter(names).items() if count > 1)
-                raise ValueError(f"{kind} {duplicate!r} occurs more than once")
+                raise ValueError(f"{kind} {quoted(duplicate)} occurs more than once")
         for split in set(self.split) - set(SPLITS):
             image = self.images[self.split.index(split)]
-            raise ValueError(f"image {image!r} has split {split[:_SHOWN]!r}; it must be one of {', '.join(SPLITS)}")
+            raise ValueError(f"image {quoted(image)} has split {quoted(split)}; it must be one of {', '.join(SPLITS)}")
 
     def rows(self, split: str) -> np.ndarray:
         """The row numbers of one split, int64, ascending."""
@@ -143,7 +142,7 @@ def _parse(file: Iterator[str]) -> Table:
     rows = csv.reader(file, strict=True)
     header = next(rows, [])
     if header[:2] != ["image", "split"] or len(header) < 3:
-        raise ValueError(f"the header must be image,split,<class>,..., not {','.join(header[:4])[:_SHOWN]!r}")
+        raise ValueError(f"the header must be image,split,<class>,..., not {quoted(','.join(header[:4]))}")
     classes = tuple(header[2:])
     images, split, faults = [], [], []
     labels = array("b")  # grows in place: a list of rows would need the memory twice while it becomes one matrix
@@ -181,5 +180,5 @@ def _decode(cells: list[str], classes: tuple[str, ...]) -> list[int]:
         more = f" (and {len(bad) - 1} more cells)" if len(bad) > 1 else ""
         place = bad[0]
         raise ValueError(
-            f"class {classes[place][:_SHOWN]!r}: {cells[place][:_SHOWN]!r} is no label; a cell is 1, 0 or blank{more}"
+            f"class {quoted(classes[place])}: {quoted(cells[place])} is no label; a cell is 1, 0 or blank{more}"
         ) from None

@@ -58,14 +58,22 @@ def test_what_is_suspicious_about_pictures(tmp_path: Path, mlml: Callable[..., E
         "note: 1 pictures are animated: the first frame counts",
         "note: 1 pictures have an EXIF orientation, which is followed",
         "note: 1 pictures are not half as large as the prepared ones (64 pixels)",
-        "note: 1 pictures are in several splits under several names, as images/01.png (validation) and "
-        "images/05.png (test): a leak",
+        "note: 1 pictures are in several splits under several names, as 'images/01.png' (validation) and "
+        "'images/05.png' (test): a leak",
         "note: 1 pictures are there several times within a split",
     ]
     (root / "more.jpg").unlink()
     (root / "images/04.png").write_bytes(copied[:100])
     labels_only = mlml("check", root, "--labels-only", "--archives", tmp_path)
     assert (labels_only.status, labels_only.out.splitlines()[-1]) == (0, "nothing to note")
+
+
+def test_a_note_does_not_take_over_the_terminal(tmp_path: Path, mlml: Callable[..., Ended]) -> None:
+    root = mine(tmp_path / "mi\x1b[2Jne")
+    (root / "more.jpg").touch()
+    status, out, _ = mlml("check", root, "--labels-only")
+    note = f"note: 1 pictures in {tmp_path}/mi\\x1b[2Jne are not in the labels, as 'more.jpg'"
+    assert (status, out.splitlines()[-1]) == (0, note)
 
 
 def test_faults_are_one_line_each_and_the_status(tmp_path: Path, mlml: Callable[..., Ended]) -> None:

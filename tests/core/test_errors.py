@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mlml.core.errors import TRACEBACK, USER_ERRORS, escaped, message, one_line, raise_errors
+from mlml.core.errors import TRACEBACK, USER_ERRORS, escaped, message, one_line, quoted, raise_errors
 
 
 @pytest.mark.parametrize("kind", USER_ERRORS)
@@ -40,6 +40,8 @@ def test_an_error_of_the_disk_has_a_remedy(tmp_path: Path) -> None:
 def test_text_from_outside_does_not_take_over_a_terminal() -> None:
     assert escaped("\x1b]0;t\x07\x9b\r\u202e\ud800") == r"\x1b]0;t\x07\x9b\r\u202e\ud800"
     assert escaped(text := "Zürich, \u200d\u3000 線\n\t'é'") == text
+    assert quoted("a\nb") == r"'a\nb'"
+    assert quoted("x" * 200) == repr("x" * 200) and quoted("x" * 201) == f"{'x' * 200!r}... (201 characters)"
     assert message(ValueError("class '\x1b[2J'")) == r"class '\x1b[2J'"
 
 
@@ -61,3 +63,5 @@ def test_many_faults_are_told_together() -> None:
     with pytest.raises(ValueError) as error:
         raise_errors("25 faults", list(map(str, range(25))))
     assert str(error.value).splitlines() == ["25 faults", *map(str, range(20)), "... and 5 more"]
+    with pytest.raises(ValueError, match=r"^2 faults\na\\nb\nc$"):
+        raise_errors("2 faults", ["a\nb", "c"])

@@ -78,7 +78,7 @@ def test_remarks(tmp_path: Path) -> None:
     (tmp_path / "more.jpg").touch()
     (tmp_path / "notes.txt").touch()
     read = table(tmp_path, rows, images=["a\n.jpg", "b", "c.JPG"], notes=("of the reader",))
-    assert read.places is not None and read.places[0] == "labels.csv, row 2: 'a\\n.jpg'"
+    assert read.places is not None and read.places[0] == "labels.csv, row 2: a\n.jpg"
     assert read.notes == (
         "of the reader",
         "2 images are not listed under the names of their files, as 'b' for 'b.jpg'",

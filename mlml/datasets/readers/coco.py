@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mlml.datasets.coco_json import Instances, parse_file
+from mlml.core.errors import quoted
+from mlml.datasets.annotations.coco import Instances, parse_file
+from mlml.datasets.annotations.split_paths import SplitPaths, by_split, image_folders
 from mlml.datasets.source import Source
-from mlml.datasets.split_paths import SplitPaths, by_split, image_folders
 from mlml.datasets.user_folder import STATES, RawTable, State, source
 
 
@@ -69,8 +70,6 @@ def read(
 
 def _difference(one: Instances, other: Instances) -> str:
     """The first category that only one of two files has, as a phrase for a message."""
-    more, less = (
-        [f"{name!r} (id {number!r})" for number, name in here.categories if (number, name) not in there.categories]
-        for here, there in ((one, other), (other, one))
-    )
-    return f"has the category {more[0]}, unlike" if more else f"lacks the category {less[0]} of"
+    more = [category for category in one.categories if category not in other.categories]
+    number, name = more[0] if more else next(each for each in other.categories if each not in one.categories)
+    return f"{'has' if more else 'lacks'} the category {quoted(name)} (id {number!r}), unlike"

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from mlml import labels as lb
-from mlml.datasets.archive_members import ZipMembers
-from mlml.datasets.coco_json import Id, parse
+from mlml.datasets.annotations.coco import parse
+from mlml.datasets.annotations.coco_json import Id
+from mlml.datasets.files.archive_members import ZipMembers
 from mlml.datasets.source import Source
 from mlml.datasets.split import validation_split
 from mlml.labels.table import Table
@@ -52,7 +53,7 @@ def label_table(content: Callable[[str], bytes]) -> Table:
             large, so the first is freed before the second is read.
 
     Raises:
-        ValueError: a file that `mlml.datasets.coco_json` refuses, or two files with different categories.
+        ValueError: a file that `mlml.datasets.annotations.coco` refuses, or two files with different categories.
     """
     (categories, train_images, train), (others, test_images, test) = (_official(content, part) for part in PHOTOGRAPHS)
     if categories != others:

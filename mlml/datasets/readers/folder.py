@@ -8,20 +8,18 @@ options must say.
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from mlml import labels as lb
-from mlml.core.errors import raise_errors
-from mlml.datasets import label_cells
-from mlml.datasets.class_names import check_option, name_fault, twins
-from mlml.datasets.csv_table import Sheet, open_sheet
-from mlml.datasets.image_rows import IMAGE, SPLIT, ImageRows, Template, in_order
+from mlml.core.errors import quoted, raise_errors
 from mlml.datasets.source import Source
-from mlml.datasets.text_file import quoted
+from mlml.datasets.tables import label_cells
+from mlml.datasets.tables.class_names import check_option, name_faults
+from mlml.datasets.tables.csv_table import Sheet, open_sheet
+from mlml.datasets.tables.image_rows import IMAGE, SPLIT, ImageRows, Template
 from mlml.datasets.user_folder import Classes, RawTable, State, Text, below, source
 
 _HEADER = "row 1"
@@ -63,38 +61,41 @@ def read(
     """
     check_option(classes or [], "classes")
     check_option(ignore or [], "ignore")
-    uses = Counter([image_column, SPLIT, *(classes or []), *(ignore or [])])
-    if max(uses.values()) > 1:
-        name, _ = uses.most_common(1)[0]
+    name, uses = Counter([image_column, SPLIT, *(classes or []), *(ignore or [])]).most_common(1)[0]
+    if uses > 1:
         raise ValueError(f"images.options: {name!r} is more than one of image_column, {SPLIT}, classes and ignore")
     with open_sheet(below(folder, labels, "labels"), [image_column], ["image_column"]) as sheet:
         columns = _class_columns(sheet, image_column, classes, ignore or [])
         rows = ImageRows(sheet, image_column, image_path, _AGAIN)
         cells = _parse(sheet, rows, columns)
-    kept, faults, notes = _judge(sheet, columns, cells, rows.places, classes, ignore or [])
+    kept, faults = _judge(cells, ignore or []) if classes is None else (list(range(len(columns))), _bad(cells))
     matrix = cells.codes if len(kept) == len(columns) else cells.codes[:, kept]
-    names = tuple(sheet.columns[columns[i]] for i in kept)
+    names = tuple(cells.names[i] for i in kept)
     if (zero is None or minus_one is None) and lb.count(matrix, label_cells.MINUS_ONE, axis=0).any():
         row, column = lb.first(matrix == label_cells.MINUS_ONE)
-        faults.append((rows.places[row], f"class {names[column]!r}: {label_cells.ASK}"))
+        faults.append((rows.places[row], f"class {quoted(names[column])}: {label_cells.ASK}"))
     meaning = label_cells.meaning(zero, minus_one, blank)
     for part in lb.chunks(matrix):  # in place
         part[:] = meaning[part]
     split = rows.split if rows.has_split else None
-    faults = in_order([*rows.faults, *faults])
-    return source(RawTable(sheet.path, names, rows.images, split, matrix, rows.places, faults, folder, notes), upright)
+    faults = [*rows.faults, *faults]
+    return source(RawTable(sheet.path, names, rows.images, split, matrix, rows.places, faults, folder), upright)
 
 
 class _Cells(NamedTuple):
     """The cells of C columns of labels.
 
     Attributes:
+        columns: their positions in the table.
+        names: their names.
         codes: int8 [n, C], as in `label_cells`.
-        bad: row, column and text of those that are no labels.
+        bad: (place, number of the column, text) of the cells that are no labels.
     """
 
+    columns: list[int]
+    names: list[str]
     codes: lb.Labels
-    bad: list[tuple[int, int, str]]
+    bad: list[tuple[str, int, str]]
 
 
 def _class_columns(sheet: Sheet, image_column: str, classes: list[str] | None, ignore: list[str]) -> list[int]:
@@ -102,7 +103,7 @@ def _class_columns(sheet: Sheet, image_column: str, classes: list[str] | None, i
     for option, names in (("classes", classes or []), ("ignore", ignore)):
         absent = [name for name in names if name not in sheet.columns]
         if absent:
-            raise ValueError(f"images.options.{option}: {sheet.path} has no column {absent[0]!r}")
+            raise ValueError(f"images.options.{option}: {sheet.path} has no column {quoted(absent[0])}")
     others = {image_column, SPLIT, *ignore}
     names = classes or [name for name in sheet.columns if name not in others and not _NAMELESS.fullmatch(name)]
     if not names:
@@ -111,9 +112,8 @@ def _class_columns(sheet: Sheet, image_column: str, classes: list[str] | None, i
     for name in names:
         if sheet.columns.count(name) > 1:
             raise ValueError(f"{sheet.path}: each column must have a name of its own, not {quoted(name)}")
-    faults = [fault for name in names if (fault := name_fault(name))]
-    faults += [f"the classes {one!a} and {other!a} look the same; rename one" for one, other in twins(names)]
-    raise_errors(f"{sheet.path}: faults: {len(faults)}", [f"{_HEADER}: {fault}" for fault in faults])
+    faults = [f"{_HEADER}: {fault}" for _, fault in name_faults(names)]
+    raise_errors(f"{sheet.path}: faults: {len(faults)}", faults)
     if classes:
         return [sheet.columns.index(name) for name in classes]
     return [i for i, name in enumerate(sheet.columns) if name not in others]
@@ -124,54 +124,47 @@ def _parse(sheet: Sheet, rows: ImageRows, columns: list[int]) -> _Cells:
     codes = bytearray()  # grows in place: a list of rows would need the memory twice while it becomes one array
     bad = []
     for number, row in sheet.rows:
-        index = rows.add(number, row)
-        if index is None:
+        if rows.add(number, row) is None:
             continue
         cells = [row[i] for i in columns]
         row_codes = label_cells.codes(cells)
         codes += row_codes
         if label_cells.BAD in row_codes:
-            bad += [(index, i, cells[i]) for i, code in enumerate(row_codes) if code == label_cells.BAD]
-    return _Cells(np.frombuffer(codes, np.int8).reshape(len(rows.images), len(columns)), bad)
+            bad += [(f"row {number}", i, cells[i]) for i, code in enumerate(row_codes) if code == label_cells.BAD]
+    matrix = np.frombuffer(codes, np.int8).reshape(len(rows.images), len(columns))
+    return _Cells(columns, [sheet.columns[i] for i in columns], matrix, bad)
 
 
-def _judge(
-    sheet: Sheet, columns: list[int], cells: _Cells, places: Sequence[str], classes: list[str] | None, ignore: list[str]
-) -> tuple[list[int], list[tuple[str, str]], tuple[str, ...]]:
+def _judge(cells: _Cells, ignore: list[str]) -> tuple[list[int], list[tuple[str, str]]]:
     """Tell the columns that are classes from those that are none by their cells.
 
     Returns:
-        which of `columns` are classes, the faults, and remarks.
+        which columns are classes, and the faults.
     """
-    names = [sheet.columns[i] for i in columns]
     bad = lb.count(cells.codes, label_cells.BAD, axis=0)
-    filled = len(places) - lb.count(cells.codes, label_cells.BLANK, axis=0)
-    nameless = np.array([classes is None and bool(_NAMELESS.fullmatch(name)) for name in names])
-    strange = ~nameless & (2 * bad > filled) & (classes is None)
+    filled = len(cells.codes) - lb.count(cells.codes, label_cells.BLANK, axis=0)
+    nameless = np.array([bool(_NAMELESS.fullmatch(name)) for name in cells.names])
+    strange = np.flatnonzero(~nameless & (2 * bad > filled)).tolist()
     faults = [
-        (_HEADER, f"column {columns[i] + 1} has labels, but no name; name or remove it")
+        (_HEADER, f"column {cells.columns[i] + 1} has labels, but no name; name or remove it")
         for i in np.flatnonzero(nameless & (filled > 0) & (bad == 0))
     ]
-    faults += _no_labels(names, np.flatnonzero(strange).tolist(), cells, places, ignore)
-    faults += [
-        (places[row], f"class {names[i]!r}: {quoted(cell)} is not {label_cells.ALLOWED}")
-        for row, i, cell in cells.bad
-        if not nameless[i] and not strange[i]
+    if strange:
+        place, _, cell = next(bad for bad in cells.bad if bad[1] == strange[0])
+        example = f"{cells.names[strange[0]]!r} {quoted(cell)} ({place})"
+        all_ignored = json.dumps([*ignore, *(cells.names[i] for i in strange)], ensure_ascii=False)  # YAML, too
+        remedy = f"ignore: {all_ignored}" if len(strange) <= _LISTED else "classes, with the columns that are classes"
+        what = f"most cells of {len(strange)} columns are no labels, as in {example}"
+        text = f"{what}; write {label_cells.ALLOWED}, or if they are no classes, set images.options.{remedy}"
+        faults.append((_HEADER, text))
+    left_out = nameless.copy()
+    left_out[strange] = True
+    faults += _bad(cells._replace(bad=[bad for bad in cells.bad if not left_out[bad[1]]]))
+    return np.flatnonzero(~left_out).tolist(), faults
+
+
+def _bad(cells: _Cells) -> list[tuple[str, str]]:
+    return [
+        (place, f"class {quoted(cells.names[i])}: {quoted(cell)} is not {label_cells.ALLOWED}")
+        for place, i, cell in cells.bad
     ]
-    index = [columns[i] + 1 for i in np.flatnonzero(nameless & (bad > 0))]
-    notes = tuple(f"{sheet.path}: column {number} has no name, and is not read" for number in index)
-    return np.flatnonzero(~nameless & ~strange).tolist(), faults, notes
-
-
-def _no_labels(
-    names: list[str], strange: list[int], cells: _Cells, places: Sequence[str], ignore: list[str]
-) -> list[tuple[str, str]]:
-    """The fault of the columns that mostly hold other cells than labels."""
-    if not strange:
-        return []
-    row, _, cell = next(bad for bad in cells.bad if bad[1] == strange[0])
-    example = f"{names[strange[0]]!r} {quoted(cell)} ({places[row]})"
-    what = f"most cells of {len(strange)} columns are no labels, as in {example}"
-    left_out = json.dumps([*ignore, *(names[i] for i in strange)], ensure_ascii=False)  # YAML, too
-    remedy = f"ignore: {left_out}" if len(strange) <= _LISTED else "classes, with the columns that are classes"
-    return [(_HEADER, f"{what}; write {label_cells.ALLOWED}, or if they are no classes, set images.options.{remedy}")]

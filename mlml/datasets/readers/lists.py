@@ -5,23 +5,21 @@ does not tell whether unlisted classes are absent or unknown, so an option must.
 for each label, as in Open Images.
 """
 
-import re
 from pathlib import Path
 from typing import Literal
 
-from mlml.datasets import label_cells, name_lists
-from mlml.datasets.class_names import check_option, name_fault, twins
-from mlml.datasets.csv_table import Sheet, open_sheet
-from mlml.datasets.image_rows import IMAGE, SPLIT, ImageRows, Template, in_order
-from mlml.datasets.listed_labels import AnyState, ListedLabels
+from mlml import labels as lb
 from mlml.datasets.source import Source
-from mlml.datasets.text_file import quoted
-from mlml.datasets.user_folder import Classes, RawTable, State, Text, below, source
+from mlml.datasets.tables import name_lists
+from mlml.datasets.tables.class_names import check_option, name_faults
+from mlml.datasets.tables.csv_table import Sheet, open_sheet
+from mlml.datasets.tables.image_rows import IMAGE, SPLIT, ImageRows, Template
+from mlml.datasets.tables.label_cells import ValueColumn
+from mlml.datasets.tables.listed_labels import ListedLabels
+from mlml.datasets.tables.unread_columns import UnreadColumns
+from mlml.datasets.user_folder import STATES, Classes, RawTable, State, Text, below, source
 
 _AGAIN = "merge the rows, or set images.options.rows: label if a row is one label of an image"
-_NUMBER = re.compile(r"[\d.,]+")
-_SHOWN = 10  # columns named in a remark
-_VALUES = ("confidence", "value", "present")  # names of columns that rather say whether a label is present
 
 
 def read(
@@ -66,30 +64,31 @@ def read(
         ValueError: the file is missing or wrong; one line per fault, all faults together.
     """
     lists = {"column": column} | ({"absent_column": absent_column} if absent_column else {})
-    value = {"value_column": value_column} if value_column else {}
-    columns = {"image_column": image_column, **lists, **value}
+    columns = {"image_column": image_column, **lists, **({"value_column": value_column} if value_column else {})}
     _check(columns, zero or minus_one, none, classes)
-    states: dict[int, AnyState] = {
-        label_cells.ONE: "present",
-        label_cells.ZERO: zero or "absent",
-        label_cells.BLANK: "unknown",
-        **({label_cells.MINUS_ONE: minus_one} if zero and minus_one else {}),
-    }
+    faults: list[tuple[str, str]] = []
     with open_sheet(below(folder, labels, "labels"), list(columns.values()), list(columns)) as sheet:
         images = ImageRows(sheet, image_column, image_path, _AGAIN if rows == "image" else None)
-        parser = _Parser(sheet, columns, states, separator, none, classes)
+        parser = _Parser(sheet, columns, separator, none, classes)
+        values, unread = ValueColumn(sheet, value_column, zero, minus_one), UnreadColumns(sheet, columns)
         for number, row in sheet.rows:
             image = images.add(number, row)
             if image is not None:
-                parser.add(image, number, row)
-    faults, notes = parser.close()
-    if classes is None and not parser.listed.first and not (images.faults or faults):
+                label, texts = values.parse(row)
+                texts += [*unread.faults(row), *parser.add(image, number, row, label)]
+                faults += [(f"row {number}", text) for text in texts]
+    listed = parser.listed
+    faults += [*images.faults, *listed.contradictions(), *_name_faults(listed.first, separator)]
+    if classes is None and not listed.first and not faults:
         raise ValueError(f"{sheet.path}: no row lists a class in the column {', '.join(lists.values())}")
-    names, matrix = parser.listed.matrix(len(images.images), unlisted)
+    names, matrix = listed.matrix(len(images.images), STATES[unlisted])
+    notes = unread.notes()
+    if none and not listed.none:
+        notes.append(f"no image lists {none!r} (images.options.none)")
     if rows == "image" and not parser.several and len(names) > 1:
-        notes.append(f"{sheet.path}: no image lists more than one class; images.options.separator is {separator!r}")
+        notes.append(f"no image lists more than one class; images.options.separator is {separator!r}")
+    notes = [f"{sheet.path}: {note}" for note in notes]
     split = images.split if images.has_split else None
-    faults = in_order([*images.faults, *faults])
     raw = RawTable(sheet.path, names, images.images, split, matrix, images.places, faults, folder, tuple(notes))
     return source(raw, upright)
 
@@ -107,101 +106,45 @@ def _check(columns: dict[str, str], values: State | None, none: str | None, clas
         raise ValueError(f"images.options.none: {none!r} is among images.options.classes; it must be no class")
 
 
+def _name_faults(first: dict[str, str], separator: str) -> list[tuple[str, str]]:
+    """(place, message) of the classes whose names mislead."""
+    return [(first[name], text) for name, text in [*name_faults(first), *name_lists.suspicious(first, separator)]]
+
+
 class _Parser:
-    """Collects what the rows list.
+    """Collects what the rows list; options as in `read`.
 
     Args:
-        sheet: the table.
-        columns: its columns that are read, by the options that name them.
-        states: the meaning of the codes of values; without `MINUS_ONE` it has not been said.
-        separator, none, classes: as in `read`.
+        columns: the columns that are read, by the options that name them.
+
+    Attributes:
+        several: whether a row lists more than one class.
     """
 
     def __init__(
-        self,
-        sheet: Sheet,
-        columns: dict[str, str],
-        states: dict[int, AnyState],
-        separator: str,
-        none: str | None,
-        classes: list[str] | None,
+        self, sheet: Sheet, columns: dict[str, str], separator: str, none: str | None, classes: list[str] | None
     ) -> None:
-        at = {option: sheet.columns.index(name) for option, name in columns.items()}
-        self._lists: dict[AnyState, int] = {"present": at["column"]}
-        if "absent_column" in at:
-            self._lists["absent"] = at["absent_column"]
-        self._value = at.get("value_column")
-        unread = [(i, name) for i, name in enumerate(sheet.columns) if i not in at.values() and name != SPLIT]
-        self._unread = [name for _, name in unread if name]
-        self._nameless = [i for i, name in unread if not name]
-        self._forgotten = {i: name for i, name in unread if name.casefold() in _VALUES and self._value is None}
-        self._path, self._states, self._separator = sheet.path, states, separator
-        self._none, self._classes = none, classes
-        self._faults: list[tuple[str, str]] = []
-        self._asked = False
+        options = {lb.PRESENT: "column", lb.ABSENT: "absent_column"}
+        self._lists = {label: sheet.columns.index(columns[key]) for label, key in options.items() if key in columns}
+        self._separator, self._none, self._classes = separator, none, classes
         self.listed = ListedLabels(classes)
         self.several = False
 
-    def add(self, image: int, number: int, row: list[str]) -> None:
-        """Add what a row lists for an image."""
-        texts = self._unread_faults(row) if self._nameless or self._forgotten else []
-        state = self._state(row, texts)
-        for said, at in self._lists.items():
+    def add(self, image: int, number: int, row: list[str], value: int | None) -> list[str]:
+        """Add what a row lists for an image; `value` is the label of all of it, if not None. Returns the faults."""
+        faults = []
+        for label, at in self._lists.items():
+            label = label if value is None else value
             try:
                 names = name_lists.split(row[at], self._separator, self._classes or ())
             except ValueError as error:
-                texts.append(str(error))
+                faults.append(str(error))
                 continue
             self.several |= len(names) > 1
             if self._none not in names:
-                texts += self.listed.add(image, number, state or said, names)
-            elif names == [self._none] and (state or said) == "present":
-                self.listed.add_none(image, number)
+                faults += self.listed.add(image, number, label, names)
+            elif names == [self._none] and label == lb.PRESENT:
+                self.listed.none[image] = number
             else:
-                texts.append(f"{self._none!r} says that no class is present: it must stand alone, as present")
-        self._faults += [(f"row {number}", text) for text in texts]
-
-    def close(self) -> tuple[list[tuple[str, str]], list[str]]:
-        """The faults (place, message) of all rows, and remarks."""
-        faults = [*self._faults, *self.listed.contradictions()]
-        notes: list[str] = []
-        first = self.listed.first
-        if first:
-            faults += [(place, text) for name, place in first.items() if (text := name_fault(name))]
-            faults += [(first[other], f"{one!a} and {other!a} look the same; write one") for one, other in twins(first)]
-            suspected, notes = name_lists.suspicious(first, self._separator)
-            faults += suspected
-        if self._none and not self.listed.said_none:
-            notes.append(f"no image lists {self._none!r} (images.options.none)")
-        if self._unread:
-            more = f" and {len(self._unread) - _SHOWN} more" if len(self._unread) > _SHOWN else ""
-            notes.append(f"columns that are not read: {', '.join(map(quoted, self._unread[:_SHOWN]))}{more}")
-        return faults, [f"{self._path}: {note}" for note in notes]
-
-    def _state(self, row: list[str], texts: list[str]) -> AnyState | None:
-        """What the value of a row says about the classes that it lists; None if there is no such column."""
-        if self._value is None:
-            return None
-        code = label_cells.codes([row[self._value]])[0]
-        if code in self._states:
-            return self._states[code]
-        if code == label_cells.BAD:
-            texts.append(f"the value {quoted(row[self._value])} is not {label_cells.ALLOWED}")
-        elif not self._asked:
-            self._asked = True
-            texts.append(label_cells.ASK)
-        return "unknown"
-
-    def _unread_faults(self, row: list[str]) -> list[str]:
-        """Faults of a row that rather has labels in columns that are not read."""
-        texts = [
-            f"{quoted(row[i])} stands in column {i + 1}, which has no name; name it, or remove what is in it"
-            for i in self._nameless
-            if row[i].strip() and not _NUMBER.fullmatch(row[i].strip())
-        ]
-        for i, name in list(self._forgotten.items()):
-            if label_cells.codes([row[i]])[0] in (label_cells.ZERO, label_cells.MINUS_ONE):
-                remedy = f"images.options.value_column: {name}, or rename the column if it says something else"
-                texts.append(f"the column {name!r} has {row[i]!r} here, and is not read; set {remedy}")
-                del self._forgotten[i]
-        return texts
+                faults.append(f"{self._none!r} says that no class is present: it must stand alone, as present")
+        return faults

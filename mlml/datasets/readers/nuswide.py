@@ -15,9 +15,10 @@ from typing import Literal
 import numpy as np
 
 from mlml import labels as lb
-from mlml.datasets.csv_table import open_sheet
-from mlml.datasets.regular_files import kind
+from mlml.core.errors import quoted
+from mlml.datasets.files.regular_files import kind
 from mlml.datasets.source import Source
+from mlml.datasets.tables.csv_table import open_sheet
 from mlml.datasets.user_folder import RawTable, below, source
 
 logger = logging.getLogger(__name__)
@@ -94,7 +95,7 @@ def _from_csv(folder: Path, root: Path) -> RawTable:
             image, names, word = (cells[i].strip() for i in at)
             row, errors = _labels(names)
             if word not in _SPLITS:
-                errors.append(f"split_name {word!r} is not train or val")
+                errors.append(f"split_name {quoted(word)} is not train or val")
             faults += [(place, text) for text in errors]
             labels += row.tobytes()
             images.append(image)
@@ -112,9 +113,9 @@ def _labels(cell: str) -> tuple[lb.Labels, list[str]]:
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return row, [f"label {cell[:80]!r} is no list of names such as \"['clouds', 'sky']\""]
+        return row, [f"label {quoted(cell)} is no list of names such as \"['clouds', 'sky']\""]
     row[[_COLUMN[name] for name in names if name in _COLUMN]] = lb.PRESENT
-    return row, [f"label {name!r} is none of the {len(CLASSES)} classes" for name in names if name not in _COLUMN]
+    return row, [f"label {quoted(name)} is none of the {len(CLASSES)} classes" for name in names if name not in _COLUMN]
 
 
 def _from_npy(folder: Path, root: Path) -> RawTable:

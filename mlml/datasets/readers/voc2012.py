@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from mlml import labels as lb
-from mlml.datasets.archive_members import TarMembers
+from mlml.datasets.files.archive_members import TarMembers
 from mlml.datasets.source import Source
 from mlml.datasets.split import validation_split
 from mlml.labels.table import Table

@@ -13,13 +13,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from mlml import labels as lb
-from mlml.datasets.file_names import comparable
-from mlml.datasets.image_files import ImageFiles, SeveralFiles
-from mlml.datasets.regular_files import check_file
+from mlml.core.errors import quoted
+from mlml.datasets.annotations.split_paths import SplitPaths, by_split, image_folders
+from mlml.datasets.annotations.voc import parse
+from mlml.datasets.files.image_files import ImageFiles, SeveralFiles, comparable
+from mlml.datasets.files.regular_files import check_file
 from mlml.datasets.source import Source
-from mlml.datasets.split_paths import SplitPaths, by_split, image_folders
 from mlml.datasets.user_folder import STATES, Classes, RawTable, State, below, source
-from mlml.datasets.voc_file import parse
 
 LISTS = {"train.txt": "train", "val.txt": "val", "test.txt": "test"}
 _MAIN = "ImageSets/Main"
@@ -68,7 +68,7 @@ def read(
         if not path.is_dir():
             raise ValueError(f"{path} is missing; it is the folder of the XML files (images.options.annotations)")
     root, start = image_folders(folder, where, images, "JPEGImages")
-    files, notes = _xml_files(where)
+    files = _xml_files(where)
     lists = below(folder, splits, "splits")
     if splits != _MAIN and not lists.is_dir():
         raise ValueError(f"{lists} is missing; it must be a folder")
@@ -92,27 +92,18 @@ def read(
         places=[file.place for file, _ in good],
         faults=faults,
         root=root,
-        notes=notes,
         combine=False,  # a copied XML file may still name the first one's image
     )
     return source(raw, upright)
 
 
-def _xml_files(where: Mapping[str, Path]) -> tuple[list[_File], tuple[str, ...]]:
-    """The XML files, sorted, and notes on those that are not read."""
-    files, notes = [], []
-    for key, path in where.items():
-        within = f"{path.name}/" if key else ""
-        names = sorted(name for name in os.listdir(path) if _is_xml(name))
-        files += [_File(key, within + name, path / name) for name in names]
-        deeper = sum(_is_xml(name) for _, _, names in os.walk(path) for name in names) - len(names)
-        if deeper:
-            notes.append(f"{deeper:,} XML files in folders below {path} are not read")
-    return files, tuple(notes)
-
-
-def _is_xml(name: str) -> bool:
-    return name.lower().endswith(".xml") and not name.startswith(".")  # macOS adds ._a.xml to a.xml
+def _xml_files(where: Mapping[str, Path]) -> list[_File]:
+    return [
+        _File(key, f"{path.name}/{name}" if key else name, path / name)
+        for key, path in where.items()
+        for name in sorted(os.listdir(path))
+        if name.lower().endswith(".xml") and not name.startswith(".")  # macOS adds ._a.xml to a.xml
+    ]
 
 
 def _stem(file: _File) -> str:
@@ -134,7 +125,7 @@ def _read_splits(folder: Path, files: Sequence[_File]) -> tuple[dict[str, str], 
         for number, line in enumerate((folder / name).read_text("utf-8-sig", "replace").splitlines(), 1):
             stem = comparable(line)
             if stem and stem not in places:
-                fault = f"{line.strip()!r} is not the name of an XML file, without .xml"
+                fault = f"{quoted(line.strip())} is not the name of an XML file, without .xml"
                 faults.append((f"{name}, line {number}", fault))
             elif stem and words.setdefault(stem, LISTS[name]) != LISTS[name]:
                 faults += [(place, f"is in {words[stem]}.txt and in {name}") for place in places[stem]]
@@ -155,7 +146,7 @@ def _image(pictures: ImageFiles, start: str, filename: str, stem: str) -> tuple[
         return own, ""
     if named == own or comparable(PurePath(filename).stem) == comparable(stem):
         return named, ""
-    return named, f"its <filename> is {filename!r}, but there is {own!r} too; correct it, or move that file away"
+    return named, f"its <filename> is {quoted(filename)}, but there is {own!r} too; correct it, or move that file away"
 
 
 def _matrix(objects: Sequence[dict[str, bool]], classes: tuple[str, ...], unlisted: int, difficult: int) -> lb.Labels:

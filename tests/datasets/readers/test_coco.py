@@ -144,7 +144,7 @@ def test_lvis(tmp_path: Path) -> None:
     source = read(tmp_path, unlisted="unknown")
     assert source.table.images == ("train2017/17.png", "train2017/3.png")
     assert source.table.labels.tolist() == [[-1, 1], [0, 0]]
-    line = f"{tmp_path}/instances.json: 1 annotations have a score: their classes count as present, whatever it is"
+    line = f"{tmp_path}/instances.json: 1 annotations have 'score', which is not read: their classes count as present"
     assert source.notes == (line,)
     assert fault(tmp_path) == (
         "FOLDER/instances.json has lists of negatives (neg_category_ids), as LVIS: other classes were not looked for; "
@@ -243,7 +243,7 @@ def test_an_image_in_two_splits(tmp_path: Path) -> None:
     ("categories", "reason"),
     [
         ([*CATEGORIES, {"id": 8, "name": "cow"}], "has the category 'cow' (id 8), unlike"),
-        (CATEGORIES[:1], "lacks the category 'Käse' (id 3) of"),
+        (CATEGORIES[:1], "lacks the category 'Käse' (id 3), unlike"),
         ([CATEGORIES[0], {"id": 4, "name": "Käse"}], "has the category 'Käse' (id 4), unlike"),
     ],
 )

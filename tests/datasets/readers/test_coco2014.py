@@ -14,7 +14,7 @@ from PIL import Image
 
 from mlml import datasets
 from mlml.core.params import parse
-from mlml.datasets.archive_members import ZipMembers
+from mlml.datasets.files.archive_members import ZipMembers
 from mlml.datasets.prepare import prepare
 from mlml.datasets.readers import coco2014
 from mlml.datasets.split import validation_split

@@ -13,8 +13,8 @@ from mlml.datasets.prepare import prepare
 from mlml.datasets.readers import voc2012
 from mlml.datasets.split import validation_split
 from mlml.labels.table import Table
+from tests.datasets.files.test_archive_members import write_tar
 from tests.datasets.readers.shared import Reader
-from tests.datasets.test_archive_members import write_tar
 from tests.images.shared import by_pillow, pixels
 from tests.shared import DATA
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator
 
-from mlml.datasets.file_names import is_picture
+from mlml.datasets.files.image_files import is_picture
 from mlml.datasets.user_folder import below
 
 _KEYS = ("train", "validation", "val", "test")

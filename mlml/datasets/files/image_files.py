@@ -2,16 +2,35 @@
 
 import os
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
 
-from mlml.datasets.file_names import SUFFIXES, comparable, is_picture, is_utf8
-from mlml.datasets.regular_files import kind
+from mlml.datasets.files.regular_files import is_utf8, kind
 
-_ANY = "/"  # in a key of names: any suffix of an image
+# fmt: off
+SUFFIXES = frozenset((
+    ".jpg", ".jpeg", ".jfif", ".mpo", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm",
+    ".avif", ".jp2", ".j2k", ".heic", ".heif",
+))
+# fmt: on
+# Signs that no name has, in keys: any suffix of an image; any suffix and case
+_ANY, _NEAR = "/", "//"
+
+
+def comparable(name: str) -> str:
+    """What two names have in common that differ in Unicode form, blanks around them or case of the suffix only."""
+    text = name if is_utf8(name) else os.fsencode(name).decode("latin-1")
+    stem, suffix = os.path.splitext(unicodedata.normalize("NFC", text).strip())
+    return stem + (suffix.lower() if suffix.lower() in SUFFIXES else suffix)
+
+
+def is_picture(name: str) -> bool:
+    """Whether a file is an image by its name, and not hidden."""
+    return not name.startswith(".") and os.path.splitext(comparable(name))[1] in SUFFIXES
 
 
 class SeveralFiles(ValueError):
@@ -30,7 +49,6 @@ class ImageFiles:
         self._base = os.path.realpath(root)
         self._starts = tuple(os.path.join(base, "") for base in (self._base, os.path.abspath(root)))
         self._names = cache(self._list)
-        self._near = cache(self._list_near)
 
     def find(self, name: str) -> str:
         r"""The path, below `root`, of the file that a label file calls `name`.
@@ -110,7 +128,7 @@ class ImageFiles:
         return os.path.isdir(os.path.join(self._base, path))
 
     def _list(self, folder: str) -> dict[str, list[str]]:
-        """The names in a folder by their form, with and without the suffix of an image."""
+        """The names in a folder by their form, with and without the suffix of an image, and without upper case."""
         names = defaultdict(list)
         path = self.root / folder
         for name in sorted(os.listdir(path)) if path.is_dir() else []:
@@ -119,6 +137,7 @@ class ImageFiles:
                 names[stem + suffix].append(name)
                 if suffix in SUFFIXES:
                     names[stem + _ANY].append(name)
+                    names[_NEAR + stem.casefold()].append(name)
         return dict(names)
 
     def _reason(self, path: str, parts: list[str]) -> str:
@@ -127,20 +146,9 @@ class ImageFiles:
             return f": it is {what}"
         if os.path.islink(path):
             return ": it is a link that leads nowhere"
-        for first in range(len(parts)):
-            for folder in self._like(parts[first:-1]):
-                near, form = self._near(folder), comparable(parts[-1])
-                stem = os.path.splitext(form)[0] + _ANY
-                name = near.get(form.casefold()) or near.get(stem.casefold())
-                if name is None:
-                    return ""
-                other_case = comparable(name) != form and comparable(name).casefold() == form.casefold()
-                how = ", which differs in upper and lower case" if other_case else ""
-                return f"; there is {(name if first == 0 else os.path.join(folder, name))!r}{how}"
-        return ""
-
-    def _list_near(self, folder: str) -> dict[str, str]:
-        return {form.casefold(): names[0] for form, names in self._names(folder).items()}
+        *folders, name = parts or [""]
+        near = self._names("/".join(folders)).get(_NEAR + os.path.splitext(comparable(name))[0].casefold())
+        return f"; there is {near[0]!r}" if near else ""
 
 
 def pictures(folder: str | Path) -> Iterator[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mlml.datasets.regular_files import check_file, check_folder, kind, read_file
+from mlml.datasets.files.regular_files import check_file, check_folder, kind, read_file
 
 
 def message(call: object, *args: object) -> str:
@@ -50,6 +50,6 @@ def test_a_folder_that_a_run_would_trip_over(tmp_path: Path) -> None:
         check_folder(tmp_path)
     assert str(error.value).split("\n") == [
         f"{tmp_path}: files that cannot be used: 2",
-        f"'{tmp_path}/pi\\npe' is a named pipe; remove it",
+        f"{tmp_path}/pi\\npe is a named pipe; remove it",
         f"b'{tmp_path}/sub/\\xff.jpg': the name is not UTF-8; rename the file",
     ]

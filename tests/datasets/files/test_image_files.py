@@ -4,10 +4,41 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from mlml.datasets.image_files import ImageFiles, pictures
+from mlml.datasets.files.image_files import ImageFiles, comparable, is_picture, pictures
+from mlml.datasets.files.regular_files import is_utf8
 
 NFC, NFD = "K\u00e4se", "Ka\u0308se"
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("a.JPG", "a.jpg"),
+        (" A b.Jpeg ", "A b.jpeg"),
+        ("Ka\u0308se.png", "K\u00e4se.png"),
+        ("K\udce4se.png", "K\u00e4se.png"),  # in Latin-1 on disk
+        ("a.TXT", "a.TXT"),
+        ("2020.01.JPG", "2020.01.jpg"),
+        ("JPG", "JPG"),
+    ],
+)
+def test_the_form_of_a_name(name: str, form: str) -> None:
+    assert comparable(name) == form
+
+
+def test_pictures_by_their_names() -> None:
+    names = ("a.jpg", "a.HEIC", "a.tif ", "._a.jpg", ".jpg", "a.xml", "jpg")
+    assert [is_picture(name) for name in names] == [True] * 3 + [False] * 4
+
+
+@given(st.text())
+@example("a\udcff")
+def test_any_name(name: str) -> None:
+    assert comparable(comparable(name)) == comparable(name) or not is_utf8(name)
+    assert is_utf8(name) == (name == name.encode("utf-8", "ignore").decode())
 
 
 def folder(root: Path, *names: str | bytes) -> Path:
@@ -73,9 +104,8 @@ def test_the_file_of_this_very_name_before_others(tmp_path: Path) -> None:
         ("x/d", "could be 'd.JPG' or 'd.png'; write the name in full"),
         ("e.Jpg", "could be 'e.JPG' or 'e.jpg'; write the name in full"),
         ("images/d.png", "is missing"),  # its folder is there
-        ("sub/images/a.webp", "is missing; there is 'images/a.jpg'"),
-        ("images/images/a.jpg", "is missing; there is 'images/a.jpg'"),
-        ("images/A.jpg", "is missing; there is 'a.jpg', which differs in upper and lower case"),
+        ("images/a.webp", "is missing; there is 'a.jpg'"),
+        ("images/A.jpg", "is missing; there is 'a.jpg'"),
         ("images/A.jpeg", "is missing; there is 'a.jpg'"),
         ("images", "is missing: it is a folder"),
         ("", "is missing: it is a folder"),

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from mlml.datasets.regular_files import check_size, kind
+from mlml.datasets.files.regular_files import check_size, kind
 
 _P = TypeVar("_P")
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # of a zip's member: signature, lengths of name and extra field
@@ -82,17 +82,11 @@ class _Members(ABC, Generic[_P]):
             raise ValueError(f"{self.path}: {name} is missing")
         return self._places[name]
 
-    def _check_size(self, name: str, size: int) -> None:
-        try:
-            check_size(size)
-        except ValueError as error:
-            raise ValueError(f"{self.path}: {name}: {error}") from None
-
     def _bytes(self, name: str, offset: int, size: int) -> bytes:
         # Bounded by the file's length: a damaged archive may declare any place and size.
         rest = os.fstat(self._file).st_size - offset
         size_there = min(size, rest) if offset >= 0 and rest > 0 else 0
-        self._check_size(name, size_there)
+        check_size(f"{self.path}: {name}", size_there)
         data = os.pread(self._file, size_there, offset) if size_there else b""
         if len(data) != size:
             raise ValueError(f"{self.path}: {name} is cut short ({len(data)} of {size} bytes)")
@@ -134,7 +128,7 @@ class ZipMembers(_Members[zipfile.ZipInfo]):
             raise ValueError(
                 f"{self.path}: {name} is compressed by method {place.compress_type}, not stored or deflated"
             )
-        self._check_size(name, place.file_size)
+        check_size(f"{self.path}: {name}", place.file_size)
         data, reason = self._compressed(name, place), "its checksum differs"
         if place.compress_type == zipfile.ZIP_DEFLATED:
             try:

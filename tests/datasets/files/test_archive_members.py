@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlml.datasets import regular_files
-from mlml.datasets.archive_members import TarMembers, ZipMembers
+from mlml.datasets.files import regular_files
+from mlml.datasets.files.archive_members import TarMembers, ZipMembers
 from tests.shared import traced
 
 GIB = 1 << 30
@@ -281,7 +281,7 @@ def patch(content: bytes, signature: bytes, offset: int, form: str, value: int) 
         (10, "<H", 12, "a is compressed by method 12, not stored or deflated"),
         (16, "<I", 7, "a is damaged (its checksum differs); bring the archive again"),
         (20, "<I", 0xFFFFFF00, "a is cut short (.* of 4294967040 bytes)"),
-        (24, "<I", 0xFFFFFF00, "a: it has 4,294,967,040 bytes; at most 1,073,741,824 are read"),
+        (24, "<I", 0xFFFFFF00, "a has 4,294,967,040 bytes; at most 1,073,741,824 are read"),
         (24, "<I", 0x3FFFFFFF, "a is damaged (its checksum differs); bring the archive again"),
         (24, "<I", 7, "a is damaged (its checksum differs); bring the archive again"),
         (42, "<I", 3, "a is not where the archive says; bring the archive again"),
@@ -323,4 +323,4 @@ def test_a_member_that_would_fill_the_memory(
     members = opener(write(tmp_path / "archive", {"a": bytes(1000), "b": bytes(1001)}))
     monkeypatch.setattr(regular_files.check_size, "__defaults__", (1000,))
     assert members.read("a") == bytes(1000)
-    assert message(lambda: members.read("b"), members.path) == "ARCHIVE: b: it has 1,001 bytes; at most 1,000 are read"
+    assert message(lambda: members.read("b"), members.path) == "ARCHIVE: b has 1,001 bytes; at most 1,000 are read"

@@ -4,13 +4,12 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from mlml.datasets.class_names import CONTROL
-from mlml.datasets.csv_table import Sheet
-from mlml.datasets.text_file import quoted
+from mlml.core.errors import quoted
+from mlml.datasets.tables.class_names import CONTROL
+from mlml.datasets.tables.csv_table import Sheet
 
 IMAGE, SPLIT = "image", "split"  # names of columns
 _LONGEST = 4096  # characters of a path
-_WORD = 40  # characters of a split's name that are looked at
 
 
 def _template(text: str) -> str:
@@ -20,11 +19,6 @@ def _template(text: str) -> str:
 
 
 Template = Annotated[str, AfterValidator(_template)]
-
-
-def in_order(faults: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Faults (place, message) ordered by the numbers of their rows, "row 7"."""
-    return sorted(faults, key=lambda fault: int(fault[0].removeprefix("row ")))
 
 
 class ImageRows:
@@ -70,13 +64,13 @@ class ImageRows:
             self.faults.append((place, fault))
             return None
         image = self._path.replace("{}", row[self._at].strip())
-        word = "" if self._split_at is None else row[self._split_at].strip()[:_WORD]
+        word = "" if self._split_at is None else row[self._split_at].strip()
         new = len(self.images)
         index = self._index.setdefault(image, new)
         if index < new and word == self.split[index]:
             if self._again is None:
                 return index
-            self.faults.append((place, f"image {image!r} stands in {self.places[index]} too; {self._again}"))
+            self.faults.append((place, f"image {quoted(image)} stands in {self.places[index]} too; {self._again}"))
             return None
         # An image in two splits stays in the list: `user_folder.source` says so.
         self.images.append(image)

@@ -10,42 +10,41 @@ from typing import Any
 
 import msgspec
 
-AnyId = int | float | str  # numbers in COCO; some tools write text, pandas 1.0
-_SHOWN = 20  # bytes of the file quoted in a message
+Id = int | str  # numbers in COCO; some tools write text, pandas 1.0, which is read as 1
 _NOT_JSON = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?Infinity|NaN')  # or a string, which may have these words in it
 
 
 class Image(msgspec.Struct, gc=False):
     """An image; the lists of ids are LVIS's, but for the positive ones, which Detic added."""
 
-    id: AnyId
+    id: Id
     file_name: str | None = None
     coco_url: str | None = None
-    pos_category_ids: list[AnyId] = []
-    neg_category_ids: list[AnyId] = []
-    not_exhaustive_category_ids: list[AnyId] = []  # present, but not each of its objects has an annotation
+    pos_category_ids: list[Id] = []
+    neg_category_ids: list[Id] = []
+    not_exhaustive_category_ids: list[Id] = []  # present, but not each of its objects has an annotation
     attributes: Any = None
     tags: Any = None
     labels: Any = None
     split: Any = None
 
     @property
-    def file(self) -> str | None:
+    def file(self) -> str:
         """The name of its file: LVIS v1 gives an address instead, whose last two parts are the path there."""
-        return "/".join(self.coco_url.split("/")[-2:]) if self.file_name is None and self.coco_url else self.file_name
+        return self.file_name or "/".join((self.coco_url or "").split("/")[-2:])
 
 
 class Annotation(msgspec.Struct, gc=False):
-    image_id: AnyId
-    category_id: AnyId
-    score: Any = None
+    image_id: Id
+    category_id: Id
     ignore: Any = None
     difficult: Any = None
+    score: Any = None
     attributes: Any = None
 
 
 class Category(msgspec.Struct, gc=False):
-    id: AnyId
+    id: Id
     name: str
 
 
@@ -55,47 +54,43 @@ class File(msgspec.Struct):
     categories: list[Category]
 
 
+# What may tell more about labels than is read
+_NOT_READ = (
+    ("annotations", ("ignore", "difficult", "score", "attributes"), ": their classes count as present"),
+    ("images", ("attributes", "tags", "labels", "split"), ""),
+)
+
+
 def decode(text: memoryview, where: str) -> File:
     """Decode JSON in UTF-8; NaN and Infinity, which Python and pandas write though JSON has them not, are null.
 
     Raises:
         ValueError: no JSON, or other fields; in one line, with `where`.
     """
+    decoder = msgspec.json.Decoder(File, strict=False)  # 1.0 is 1
     try:
         try:
-            return msgspec.json.decode(text, type=File)
+            return decoder.decode(text)
         except msgspec.ValidationError:
             raise
         except msgspec.DecodeError:
             if not re.search(rb"NaN|Infinity", text):
                 raise
             text = memoryview(_NOT_JSON.sub(lambda found: found[0] if found[0][0] == ord('"') else b"null", text))
-            return msgspec.json.decode(text, type=File)
+            return decoder.decode(text)
     except msgspec.ValidationError as error:
         raise ValueError(f"{where}: not in COCO's form: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        at = re.search(r"\(byte (\d+)\)$", str(error))
-        excerpt = bytes(text[int(at[1]) :][:_SHOWN]).decode("utf-8", "replace") if at else ""
-        raise ValueError(f"{where} is no JSON in UTF-8: {error}{f', at {excerpt!r}' if at else ''}") from None
+        raise ValueError(f"{where} is no JSON in UTF-8: {error}") from None
     except RecursionError:
         raise ValueError(f"{where}: not in COCO's form: lists in lists, too deep") from None
 
 
 def not_read(file: File) -> list[str]:
-    """What may tell more about labels than is read, a line for each field."""
-    notes = []
-    for part, key, meaning in (
-        ("annotations", "ignore", "are marked ignore: their classes count as present"),
-        ("annotations", "difficult", "are marked difficult: their classes count as present"),
-        ("annotations", "score", "have a score: their classes count as present, whatever it is"),
-        ("annotations", "attributes", "have attributes, which are not read"),
-        ("images", "attributes", "have attributes, which are not read"),
-        ("images", "tags", "have tags, which are not read"),
-        ("images", "labels", "have labels, which are not read"),
-        ("images", "split", "have a split, which is not read: annotations takes a file for each split"),
-    ):
-        values = list(map(attrgetter(key), getattr(file, part)))
-        count = len(values) - values.count(None) if key == "score" else sum(map(bool, values))
-        if count:
-            notes.append(f"{count:,} {part} {meaning}")
-    return notes
+    """A line for each field that may tell more about labels than is read."""
+    lines = []
+    for part, keys, effect in _NOT_READ:
+        for key in keys:
+            count = sum(map(bool, map(attrgetter(key), getattr(file, part))))
+            lines += [f"{count:,} {part} have {key!r}, which is not read{effect}"] if count else []
+    return lines

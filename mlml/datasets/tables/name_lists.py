@@ -7,16 +7,15 @@ import ast
 import json
 import re
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container
 from contextlib import suppress
 
-from mlml.datasets.text_file import quoted
+from mlml.core.errors import quoted
 
 _STRING = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _PYTHON = re.compile(rf"\[\s*(?:{_STRING}\s*(?:,\s*{_STRING}\s*)*(?:,\s*)?)?\]")
 _QUOTES = re.compile(r"""(['"]).*\1""", re.DOTALL)
 _MISSING = frozenset(("nan", "na", "n/a", "none", "null", "<na>", "#n/a", "-", "?"))  # case-folded
-_NONE = frozenset(("no finding", "no findings", "normal", "nothing", "background", "negative", "healthy", "empty"))
 _SURE = ",;|"  # signs that separate names more often than they are part of one
 _UNSURE = " /&+_-:"
 _ONE_CLASS = "or if it is one class, name all classes in images.options.classes"
@@ -59,46 +58,25 @@ def _literal(text: str, separator: str) -> list[str]:
     return value
 
 
-def suspicious(first: Mapping[str, str], separator: str) -> tuple[list[tuple[str, str]], list[str]]:
-    """Look for classes that are rather lists of classes, or words for no class.
+def suspicious(names: Collection[str], separator: str) -> list[tuple[str, str]]:
+    """(name, message) of the classes that are rather lists of classes, or no names.
 
     Args:
-        first: each class, with the place where it comes up first.
         separator: the one at which the names were split.
-
-    Returns:
-        (place, message) of the faults, and remarks.
     """
-    faults = {name: text for name in first if (text := _word_fault(name))}
-    notes = []
+    faults = {name: f"{quoted(name)} has quotes around it; remove them" for name in names if _QUOTES.fullmatch(name)}
     for sign in _SURE + _UNSURE:
         if sign == separator:
             continue
-        parts = {name: {part for each in name.split(sign) if (part := each.strip())} for name in first if sign in name}
+        parts = {name: {part for each in name.split(sign) if (part := each.strip())} for name in names if sign in name}
         times = Counter(part for each in parts.values() for part in each)
-        known = {part for part, count in times.items() if part in first or count > 1}
-        unsure = []
+        known = {part for part, count in times.items() if part in names or count > 1}
         for name, each in parts.items():
-            if (len(each) > 1 and each <= first.keys()) or (sign in _SURE and each & known):
+            if (len(each) > 1 and all(part in names for part in each)) or (sign in _SURE and each & known):
                 remedy = f"set images.options.separator: {sign!r}, or write {separator!r} instead"
-                faults.setdefault(name, f"{quoted(name)} looks like several classes; {remedy}, {_ONE_CLASS}")
-            elif sign in _SURE or (len(each) > 1 and known >= times.keys()):
-                unsure.append(name)
-        if unsure:
-            example = f"{len(unsure)} names of classes hold {sign!r}, as {quoted(unsure[0])}"
-            notes.append(f"{example}; if it separates classes, set images.options.separator: {sign!r}")
-    notes += [
-        f"class {quoted(name)}: if it says that no class is present, set images.options.none: {name}"
-        for name in first
-        if name.casefold() in _NONE
-    ]
-    return [(first[name], text) for name, text in faults.items()], notes
-
-
-def _word_fault(name: str) -> str | None:
-    if name.casefold() in _MISSING:
-        remedy = "leave the cell blank, set images.options.none if it says that no class is present"
-        return f"{name!r} is a word for a missing value; {remedy}, {_ONE_CLASS}"
-    if _QUOTES.fullmatch(name):
-        return f"{quoted(name)} has quotes around it; remove them, {_ONE_CLASS}"
-    return None
+                faults.setdefault(name, f"{quoted(name)} looks like several classes; {remedy}")
+    for name in names:
+        if name.casefold() in _MISSING:
+            remedy = "leave the cell blank, set images.options.none if it says that no class is present"
+            faults[name] = f"{name!r} is a word for a missing value; {remedy}"
+    return [(name, f"{fault}, {_ONE_CLASS}") for name, fault in faults.items()]

@@ -4,6 +4,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mlml import labels as lb
+from mlml.core.errors import quoted
+from mlml.datasets.tables.csv_table import Sheet
 from mlml.datasets.user_folder import STATES, State
 
 ONE, ZERO, BLANK, MINUS_ONE, BAD = range(5)  # codes of cells
@@ -32,3 +34,28 @@ def meaning(zero: State | None, minus_one: State | None, blank: State = "unknown
     """The label of each code, int8 [5]: PRESENT, ABSENT or UNKNOWN. Without -1 in a table, 0 means absent."""
     states = (STATES[zero or "absent"], STATES[blank], STATES[minus_one or "absent"])
     return np.array([lb.PRESENT, *states, lb.UNKNOWN], np.int8)
+
+
+class ValueColumn:
+    """The column of a table that says whether a row's classes are present.
+
+    Args:
+        column: its name; None: there is none.
+        zero, minus_one: as in `meaning`.
+    """
+
+    def __init__(self, sheet: Sheet, column: str | None, zero: State | None, minus_one: State | None) -> None:
+        self._at = sheet.columns.index(column) if column else None
+        self._labels = meaning(zero, minus_one).tolist()
+        self._ask = zero is None or minus_one is None
+
+    def parse(self, row: list[str]) -> tuple[int | None, list[str]]:
+        """The label that a row gives, None if there is no such column; and the faults."""
+        if self._at is None:
+            return None, []
+        code = codes([row[self._at]])[0]
+        faults = [f"the value {quoted(row[self._at])} is not {ALLOWED}"] if code == BAD else []
+        if code == MINUS_ONE and self._ask:
+            self._ask = False  # once is enough
+            faults = [ASK]
+        return self._labels[code], faults

@@ -5,7 +5,6 @@ import stat
 from pathlib import Path
 
 from mlml.core.errors import raise_errors
-from mlml.datasets.file_names import is_utf8, shown
 
 LARGEST = 1 << 30  # bytes read at once: three times COCO's annotations, more than any picture that is decoded
 _IGNORED = {".git", ".hg", ".dvc"}  # by DVC
@@ -16,6 +15,15 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+
+
+def is_utf8(name: str) -> bool:
+    """Whether a name from the disk is text in UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # Python reads such a byte as half a surrogate pair
+        return False
+    return True
 
 
 def kind(path: str | Path) -> str | None:
@@ -48,18 +56,18 @@ def read_file(path: Path, largest: int = LARGEST) -> bytes:
     """
     if what := kind(path):
         raise ValueError(f"it is {what}, not a file")
-    check_size(os.stat(path).st_size, largest)
+    check_size("it", os.stat(path).st_size, largest)
     return path.read_bytes()
 
 
-def check_size(size: int, largest: int = LARGEST) -> None:
+def check_size(what: str, size: int, largest: int = LARGEST) -> None:
     """Check the size of a file or of an archive's member, in bytes.
 
     Raises:
         ValueError: it is more than `largest`.
     """
     if size > largest:
-        raise ValueError(f"it has {size:,} bytes; at most {largest:,} are read")
+        raise ValueError(f"{what} has {size:,} bytes; at most {largest:,} are read")
 
 
 def check_folder(folder: Path) -> None:
@@ -77,5 +85,5 @@ def check_folder(folder: Path) -> None:
         if not is_utf8(path):
             faults.append(f"{os.fsencode(path)!r}: the name is not UTF-8; rename the file")
         elif what := kind(path):
-            faults.append(f"{shown(path)} is {what}; remove it")
+            faults.append(f"{path} is {what}; remove it")
     raise_errors(f"{folder}: files that cannot be used: {len(faults)}", faults)

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from mlml.datasets.regular_files import read_file
+from mlml.core.errors import quoted
+from mlml.datasets.files.regular_files import read_file
 
 _LARGEST = 1 << 23  # bytes: 20,000 objects; parsed, it may take forty times that
 _FLAGS = {"": False, "0": False, "false": False, "1": True, "true": True}
@@ -60,13 +61,13 @@ def _object(one: ElementTree.Element, classes: Collection[str] | None) -> tuple[
     flags = {key: (one.findtext(key) or "").strip() for key in ("difficult", "deleted")}
     for key, flag in flags.items():
         if flag.lower() not in _FLAGS:
-            raise ValueError(f": <{key}> is {flag!r}, not 0 or 1")
+            raise ValueError(f": <{key}> is {quoted(flag)}, not 0 or 1")
     if _FLAGS[flags["deleted"].lower()]:
         return "", False
     if len(names) != 1 or not names[0]:
         raise ValueError(f" has {'several' if len(names) > 1 else 'no'} <name>")
     if classes is not None and names[0] not in classes:
-        raise ValueError(f": class {names[0]!r} is not in images.options.classes")
+        raise ValueError(f": class {quoted(names[0])} is not in images.options.classes")
     return names[0], not _FLAGS[flags["difficult"].lower()]
 
 
