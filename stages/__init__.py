@@ -8,18 +8,31 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 
+def _show_git() -> None:
+    """Touch the parameter files, before a stage fails or is interrupted.
+
+    `dvc exp run -S` writes git's index in the second in which it changes the file, which often keeps its size, too:
+    then git takes it for unchanged, and neither `git status` nor `git restore` sees the wrong value.
+    """
+    for file in [Path("params.yaml"), *Path("datasets").glob("*/dataset.yaml")]:
+        with suppress(OSError):
+            os.utime(file)
+
+
 def _quit(number: int, frame: FrameType | None) -> None:
+    _show_git()
     os._exit(130)
 
 
+LOCK = Path(".mlml/stage.lock")
 RUN_BY_DVC = "DVC_STAGE" in os.environ and sys.argv[0] == "-m"  # which it is while this package is imported
 if RUN_BY_DVC:
     signal.signal(signal.SIGINT, _quit)  # Ctrl-C while modules are imported, until `run`
@@ -49,6 +62,7 @@ class _Stage:
 # Before the code is imported, so that it is the code that runs.
 _start = _Stage(os.environ["DVC_STAGE"]) if RUN_BY_DVC else None
 
+import filelock  # noqa: E402
 import typer  # noqa: E402
 
 import mlml  # noqa: E402
@@ -105,20 +119,24 @@ def in_cache(hashes: str) -> bool:
         return all(map(repo.cache.local.exists, hashes.split()))
 
 
-@contextmanager
-def _visible_to_git() -> Iterator[None]:
-    """Touch the parameter files after a failure.
+def _alone() -> filelock.FileLock:
+    """Take the lock that this folder's stages hold until their process ends.
 
-    `dvc exp run -S` writes git's index in the second in which it changes the file, which often keeps its size, too:
-    then git takes it for unchanged, and neither `git status` nor `git restore` sees the wrong value.
+    A stage goes on when its DVC is killed, and would write over the results of the next one.
+
+    Raises:
+        OSError: another stage runs here.
     """
+    LOCK.parent.mkdir(exist_ok=True)
+    lock = filelock.FileLock(LOCK, timeout=0)
     try:
-        yield
-    except BaseException:
-        for file in [Path("params.yaml"), *Path("datasets").glob("*/dataset.yaml")]:
-            with suppress(OSError):
-                os.utime(file)
-        raise
+        lock.acquire()
+    except filelock.Timeout:
+        raise OSError(
+            f"another stage still runs in {Path.cwd()}, perhaps of a command that was killed: wait until it has ended, "
+            "or stop it, and repeat the command; a training that has ended is not repeated"
+        ) from None
+    return lock
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -145,13 +163,19 @@ def run(main: Callable[..., None]) -> None:
 
     @wraps(main)
     def command(*arguments: Any, **options: Any) -> None:
-        with one_line(stage), _visible_to_git():
+        with one_line(stage):
             try:
+                lock = _alone() if RUN_BY_DVC and "RANK" not in os.environ else None
                 main(*arguments, **options)
                 check_inputs()
+                del lock  # held until here
             except KeyboardInterrupt:
+                _show_git()
                 if rank:
                     sys.exit(1)  # the first process says what is kept
+                raise
+            except Exception:
+                _show_git()
                 raise
 
     # Plain text, as for the command `mlml`: what DVC runs ends up in log files.

@@ -23,6 +23,7 @@ def main(images_folder: Path, labels_file: Path, observed_file: Path, folder: Pa
     """Write weights.safetensors and trajectories.npz to FOLDER, and a line per epoch to HISTORY_FILE (.tsv)."""
     params = parameters("train")
     plan = recipe.resolve(params["training"], params["train"], f"datasets/{params['dataset']}/dataset.yaml")
+    recipe.check_weights(plan)
     options = {"options": methods.options_of(params["method"], params["methods"][params["method"]])}
     axes = parse(recipe.Run, {key: params[key] for key in ("method", "seed", "device", "setting")} | options, "")
     with shared(params["processes"]):  # in each of them; the main one writes

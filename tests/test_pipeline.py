@@ -54,6 +54,9 @@ BAD = [
     ("method=ASL", ["check: method: 'ASL' is not allowed; it must be one of an, asl, bce"]),
     ("method=null +methods.an.x=1", ["check: method: None is not allowed; it must be one of an, asl, bce"]),
     ("+methods.an.x=1", ["check: methods.an.x: unknown key; it takes none"]),
+    ("methods=null", ["check: methods: None is not allowed; must be keys and values"]),
+    ("+methods.nope={}", ["check: methods: nope: unknown key"]),
+    ("train.weights=/etc/hosts", ["check: train.weights: '/etc/hosts' is not allowed; must be hub, none or a file in"]),
     ("dataset=min", ["check: dataset: 'min' is not allowed; it must be a folder in datasets/: coco2014, digits"]),
     ("dataset=2024", ["check: dataset: '2024' is not allowed; it must be a folder"]),
     ("dataset=off", ["check: dataset: 'off' is not allowed; it must be a folder"]),
@@ -240,8 +243,8 @@ class TestRun:
         (folder / "labels.csv").write_text("image,split,a\n")
         done = real.run("dvc", "exp", "run", "--temp", "-S", "dataset=mine")
         assert done.returncode != 0 and "Traceback" not in done.stdout
-        assert "check: datasets/mine/dataset.yaml, datasets/mine/labels.csv: not in the copy" in done.stdout
-        assert "Run `dvc add datasets/mine/labels.csv` and `git add datasets/mine`" in done.stdout
+        assert "check: 2 files, as datasets/mine/dataset.yaml, are not in the copy of the project" in done.stdout
+        assert "Run `dvc add datasets/mine/labels.csv`, `git add datasets/mine`, and queue" in done.stdout
         shutil.rmtree(folder)
         assert real.git("status", "--porcelain") == ""
 

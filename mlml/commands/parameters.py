@@ -24,6 +24,9 @@ def faults(params: Mapping[str, Any]) -> list[str]:
     """
     if missing := sorted(PARAMS - params.keys()):
         return [f"params.yaml: {key}: missing" for key in missing]
+    for key in ("methods", "train"):
+        if not isinstance(params[key], dict):
+            return [f"{key}: {params[key]!r} is not allowed; must be keys and values"]
     file = Path(f"datasets/{params['dataset']}/dataset.yaml")
     looks = [*_data_set(file), *_run(params, file)]
     return [fault for look in looks if (fault := fault_of(look))]
@@ -38,14 +41,20 @@ def fault_of(look: Callable[[], object]) -> str:
     return ""
 
 
+def _options(name: str, options: Any) -> None:
+    if name not in methods.names():
+        raise ValueError(f"methods: {name}: unknown key; there is no such method")
+    methods.options_of(name, options)
+
+
 def _data_set(file: Path) -> list[Callable[[], object]]:
     sections = read_sections(file, DATASET)
 
     def images() -> None:
-        layout = parse(datasets.Layout, sections.get("images"), f"{file}: images")
+        layout = parse(datasets.Layout, sections["images"], f"{file}: images")
         datasets.options_of(layout.reader, layout.options)
 
-    return [lambda: parse(Download, {"archives": sections.get("archives")}, str(file)), images]
+    return [lambda: parse(Download, {"archives": sections["archives"]}, str(file)), images]
 
 
 def _run(params: Mapping[str, Any], file: Path) -> list[Callable[[], object]]:
@@ -54,15 +63,14 @@ def _run(params: Mapping[str, Any], file: Path) -> list[Callable[[], object]]:
 
     def train() -> None:
         plan = recipe.resolve(training, params["train"], str(file))
-        if plan.weights not in ("hub", "none") and not Path(plan.weights).is_file():
-            raise ValueError(f"train.weights: {plan.weights} is missing; bring the file, or choose hub or none")
-        if params["train"]["backbone"] is not None:  # importing timm takes as long as all else
+        recipe.check_weights(plan)
+        if params["train"].get("backbone") is not None:  # importing timm takes as long as all else
             check_backbone(plan.backbone)
 
     return [
         lambda: Setting.parse(params["setting"]),
         lambda: methods.options_of(params["method"]),
-        *(partial(methods.options_of, name, options) for name, options in params["methods"].items()),
+        *(partial(_options, name, options) for name, options in params["methods"].items()),
         train,
         lambda: parse(recipe.Run, {**axes, "method": ""}, ""),
         lambda: parse(PrepareParams, params["prepare"], "prepare"),

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+import zipfile
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Annotated, Any
@@ -103,13 +104,19 @@ def _file_state(path: Path) -> dict[str, Tensor]:
         if path.suffix == ".safetensors":
             state: Any = safetensors.torch.load_file(path)
         else:
+            if zipfile.is_zipfile(path):
+                with zipfile.ZipFile(path) as archive:
+                    if damaged := archive.testzip():  # torch does not look at the checksums that it writes
+                        raise ValueError(f"{damaged} in it is damaged; bring it again")
             with warnings.catch_warnings():  # about TorchScript
                 warnings.simplefilter("ignore")
                 state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # unpickling garbage raises anything
         if (_is_pickle(path) and isinstance(error, UnpicklingError)) or "TorchScript" in str(error):
             raise ValueError(f"train.weights: {path} {_MORE}") from None
-        raise ValueError(f"train.weights: {path} is no weights file: {_brief(error)}") from None
+        # torch's own words advise to load without weights_only, which runs what is in the file.
+        reason = f": {_brief(error)}" if "weights_only" not in str(error) and len(str(error)) > 10 else ""
+        raise ValueError(f"train.weights: {path} is no weights file{reason}") from None
     state = state.get("state_dict", state) if isinstance(state, dict) else state
     if not isinstance(state, dict) or not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in state.items()):
         raise ValueError(f"train.weights: {path} holds no state dict (names and tensors)")

@@ -1,5 +1,6 @@
 """Starting a stage in several processes."""
 
+import logging
 import os
 import sys
 import tempfile
@@ -53,6 +54,7 @@ def _torchrun(count: int) -> str | int:
     """Exit status 0 when all processes have done their work, 130 after an interruption, or an error message."""
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // count)))
     stage = Path(sys.argv[0]).stem
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.ERROR)  # its warnings are in words for others
     try:
         # torchrun would leave its folder in the temporary one.
         with tempfile.TemporaryDirectory(prefix="mlml-") as logs:

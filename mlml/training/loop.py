@@ -80,9 +80,9 @@ def fit(
         if recorder is not None:
             recorder.end_epoch(method)
         state.finish(Epoch(epoch, loss, **validate(model, validation, chosen_by, label, method.name)))
-        logger.info(f"epoch {epoch:2d}/{recipe.epochs}  loss {loss:.4f}  {state.history[-1].line()}")
+        _save_checkpoint(state, checkpoint)  # first: an epoch that the user has heard of is kept
         on_epoch(state.history[-1])
-        _save_checkpoint(state, checkpoint)
+        logger.info(f"epoch {epoch:2d}/{recipe.epochs}  loss {loss:.4f}  {state.history[-1].line()}")
     model.load_state_dict(state.weights)
     assert state.best
     return state.best

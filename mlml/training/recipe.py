@@ -1,6 +1,7 @@
 """Training parameters: the data set's recipe, overridden by params.yaml."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -62,6 +63,21 @@ class Run(Section):
     seed: Annotated[int, Field(ge=0, lt=2**32)]
     device: str
     setting: str = "as_is"
+
+
+def check_weights(recipe: Recipe) -> None:
+    """Check that a file of weights is there, and where DVC notices that it changes.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if recipe.weights in ("hub", "none"):
+        return
+    path = Path(recipe.weights)
+    if path.parts[:1] != ("weights",) or ".." in path.parts:
+        raise ValueError(f"train.weights: {recipe.weights!r} is not allowed; must be hub, none or a file in weights/")
+    if not path.is_file():
+        raise ValueError(f"train.weights: {recipe.weights} is missing; bring the file, or choose hub or none")
 
 
 def resolve(dataset: Mapping[str, Any] | None, train: Mapping[str, Any] | None, file: str) -> Recipe:

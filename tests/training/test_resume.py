@@ -195,7 +195,16 @@ def test_kills_at_random_points_of_the_pipeline(tmp_path: Path) -> None:
             (stage,) = (
                 p for p in psutil.Process(process.pid).children(True) if p.cmdline()[1:3] == ["-m", "stages.train"]
             )
-            stage.send_signal(number) if number else process.kill()
+            if number:
+                stage.send_signal(number)
+            else:
+                stage.suspend()
+                process.kill()
+                process.wait()
+                second = clone.run(*words)
+                assert second.returncode != 0
+                assert "another stage still runs in" in second.stdout
+                stage.resume()
             said = process.stdout.read()  # ends with the stage
         assert process.returncode != 0
         names = sorted(path.name for path in (clone.folder / ".mlml/checkpoints").iterdir())
