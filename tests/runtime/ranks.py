@@ -56,7 +56,7 @@ def train(
 ) -> dict[str, torch.Tensor]:
     """What a short training by a method leaves: all weights, the method's state, history, logits, trajectories.
 
-    It ends with `Stop` at the end of epoch `stop`, before the epoch is saved.
+    It ends with `Stop` at the end of epoch `stop`, when the epoch is saved.
     """
     seed_everything(3)
     plan = recipe(backbone=backbone, epochs=2, flip=True, linear_init=2 if name == "role" else 0, batch_size=batch_size)
@@ -86,10 +86,10 @@ def train(
 
 
 def resumed(folder: Path, name: str) -> dict[str, torch.Tensor]:
-    """As `train`, interrupted in its second epoch."""
+    """As `train`, interrupted after its first epoch."""
     checkpoint = Checkpoint(folder, name)
     with suppress(Stop):
-        train(name, checkpoint=checkpoint, stop=2)
+        train(name, checkpoint=checkpoint, stop=1)
     checkpoint.wait()
     return train(name, checkpoint=Checkpoint(folder, name))
 
