@@ -17,7 +17,7 @@ from mlml import labels as lb
 from mlml.core.errors import quoted, raise_errors
 from mlml.datasets.source import Source
 from mlml.datasets.tables import label_cells
-from mlml.datasets.tables.class_names import check_option, name_faults
+from mlml.datasets.class_names import check_option, name_faults
 from mlml.datasets.tables.csv_table import Sheet, open_sheet
 from mlml.datasets.tables.image_rows import IMAGE, SPLIT, ImageRows, Template
 from mlml.datasets.user_folder import Classes, RawTable, State, Text, below, source

@@ -11,7 +11,7 @@ from typing import Literal
 from mlml import labels as lb
 from mlml.datasets.source import Source
 from mlml.datasets.tables import name_lists
-from mlml.datasets.tables.class_names import check_option, name_faults
+from mlml.datasets.class_names import check_option, name_faults
 from mlml.datasets.tables.csv_table import Sheet, open_sheet
 from mlml.datasets.tables.image_rows import IMAGE, SPLIT, ImageRows, Template
 from mlml.datasets.tables.label_cells import ValueColumn

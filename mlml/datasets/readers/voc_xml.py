@@ -144,7 +144,8 @@ def _image(pictures: ImageFiles, start: str, filename: str, stem: str) -> tuple[
         return named, ""
     if os.path.isabs(filename) or not pictures.has(named):
         return own, ""
-    if named == own or comparable(PurePath(filename).stem) == comparable(stem):
+    elsewhere = os.path.dirname(own) != os.path.dirname(start + stem)
+    if named == own or elsewhere or comparable(PurePath(filename).stem) == comparable(stem):
         return named, ""
     return named, f"its <filename> is {quoted(filename)}, but there is {own!r} too; correct it, or move that file away"
 
