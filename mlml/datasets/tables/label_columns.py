@@ -15,6 +15,7 @@ from mlml.datasets.tables.image_rows import SPLIT, ImageRows
 HEADER = "row 1"
 _NAMELESS = re.compile(r"(Unnamed: \d+)?")  # pandas' name for a column without one
 _LISTS = "labels"  # the usual column of lists
+_SEPARATOR = re.compile(r"[;|,\[{]")  # what cells with lists have
 _SHOWN = 10  # columns named in a remedy
 
 Faults = list[tuple[str, str]]
@@ -129,9 +130,10 @@ def _no_labels(cells: Cells, strange: list[int], no_others: bool, ignore: list[s
     remedies = [f"write {label_cells.ALLOWED}"]
     if not no_others:
         remedies.append(f"if they are no classes, set {without([cells.names[i] for i in strange], ignore)}")
-    names = [cells.names[i] for i in strange if any(map(str.isalpha, first[i][1]))]
-    if names and (no_others or _LISTS in names):
-        name = _LISTS if _LISTS in names else names[0]
+    texts = [i for i in strange if any(map(str.isalpha, first[i][1]))]
+    lists = [i for i in texts if cells.names[i] == _LISTS or _SEPARATOR.search(first[i][1])]
+    if lists or (texts and no_others):
+        name = cells.names[(lists or texts)[0]]
         option = "" if name == _LISTS else f" and images.options.column: {json.dumps(name, ensure_ascii=False)}"
         remedies.append(f"if {name!r} lists the classes of an image, set images.reader: lists{option}")
     return f"most cells of {len(strange)} columns are no labels, as in {example}; {', or '.join(remedies)}"

@@ -279,8 +279,8 @@ def test_columns_that_are_empty(tmp_path: Path) -> None:
     [
         ("labels", "cat;dog", "if 'labels' lists the classes of an image, set images.reader: lists"),
         (
-            "width,my tags",
-            "640,cat",
+            "seen by,my tags",
+            'me,"[""cat""]"',
             "if 'my tags' lists the classes of an image, set images.reader: lists and images.options.column: "
             '"my tags"',
         ),
