@@ -2,8 +2,9 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from pydantic import Field
 
 from mlml import labels as lb
 from mlml.core.errors import quoted, raise_errors
+from mlml.datasets.class_names import name_faults
 from mlml.datasets.files.image_files import ImageFiles
 from mlml.datasets.files.regular_files import read_file
 from mlml.datasets.source import Source
@@ -21,7 +23,7 @@ State = Literal["absent", "unknown"]
 Text = Annotated[str, Field(min_length=1)]
 Classes = Annotated[list[Text], Field(min_length=1)]
 STATES = {"present": lb.PRESENT, "absent": lb.ABSENT, "unknown": lb.UNKNOWN}
-_ROW = re.compile(r"row (\d+)")
+_ROW = re.compile(r"(.*\b)?row (\d+)", re.DOTALL)
 _SPLITS = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("val", "valid", "validation"), "validation"),
@@ -42,6 +44,7 @@ class RawTable(NamedTuple):
         faults: (place, message) of the faults that the reader noticed; their rows may be left out.
         root: the folder that the paths of images start from.
         notes: remarks of the reader for `Source.notes`.
+        class_places: where the file names a class first, for messages.
         combine: whether rows with the same image name are combined; not where a wrong name is likelier.
     """
 
@@ -54,6 +57,7 @@ class RawTable(NamedTuple):
     faults: Sequence[tuple[str, str]]
     root: Path
     notes: tuple[str, ...] = ()
+    class_places: Mapping[str, str] = MappingProxyType({})
     combine: bool = True
 
 
@@ -77,13 +81,19 @@ def source(raw: RawTable, upright: bool) -> Source:
 
     Raises:
         ValueError: no rows, an image that is missing, outside of `raw.root`, or in rows that contradict each other, an
-            unknown split, or `raw.faults`; one line per fault, all together.
+            unknown split, a class whose name misleads, or `raw.faults`; one line per fault, all together.
     """
     split, faults = _parse_splits(raw)
     found = _find_images(raw, split)
-    faults += [*raw.faults, *found.faults]
+    named = [(raw.class_places.get(name, "classes"), text) for name, text in name_faults(raw.classes)]
+    faults += [*named, *raw.faults, *found.faults]
     order = {place: i for i, place in enumerate(raw.places)}
-    faults.sort(key=lambda fault: int(row[1]) if (row := _ROW.fullmatch(fault[0])) else order.get(fault[0], -1))
+
+    def position(fault: tuple[str, str]) -> tuple[str, int]:
+        row = _ROW.fullmatch(fault[0])
+        return (row[1] or "", int(row[2])) if row else ("", order.get(fault[0], -1))
+
+    faults.sort(key=position)
     raise_errors(f"{raw.file}: faults: {len(faults)}", [f"{at}: {text}" for at, text in faults])
     if not raw.images:
         raise ValueError(f"{raw.file}: no images; a data set needs some")

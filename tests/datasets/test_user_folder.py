@@ -65,6 +65,15 @@ def test_rows_that_cannot_be_combined(tmp_path: Path) -> None:
     ]
 
 
+def test_names_of_classes_that_mislead(tmp_path: Path) -> None:
+    """Whatever the form of the labels."""
+    names = ("cat", " ", "cat ")
+    assert fault(tmp_path, ROWS, classes=names, class_places={" ": "row 3"}) == [
+        "classes: the classes 'cat' and 'cat ' look the same; write one",
+        "row 3: the name of a class is blank",
+    ]
+
+
 def test_two_names_that_lead_to_one_file_are_not_combined(tmp_path: Path) -> None:
     """Their pictures may have had one name in two folders."""
     rows = [("a.jpg", "train", [1, 0, 0]), ("b.jpg", "val", [1, 0, 0]), ("c.jpg", "test", [1, 0, 0])]

@@ -4,13 +4,19 @@ Only ids and names are kept; boxes and outlines, nearly all of a file, are skipp
 size. https://cocodataset.org/#format-data, https://www.lvisdataset.org/dataset
 """
 
+import json
 import re
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
 import msgspec
+import numpy as np
+
+from mlml.core.errors import quoted
 
 Id = int | str  # numbers in COCO; some tools write text, pandas 1.0, which is read as 1
+_KEY = re.compile(rb'\s*[{,]\s*("[^"\\]*(?:\\.[^"\\]*)*")\s*:\s*')
 _NOT_JSON = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?Infinity|NaN')  # or a string, which may have these words in it
 
 
@@ -65,25 +71,46 @@ def decode(text: memoryview, where: str) -> File:
     """Decode JSON in UTF-8; NaN and Infinity, which Python and pandas write though JSON has them not, are null.
 
     Raises:
-        ValueError: no JSON, or other fields; in one line, with `where`.
+        ValueError: no JSON, other fields, or a key of the file that stands twice; in one line, with `where`.
     """
     decoder = msgspec.json.Decoder(File, strict=False)  # 1.0 is 1
     try:
         try:
-            return decoder.decode(text)
+            file = decoder.decode(text)
         except msgspec.ValidationError:
             raise
         except msgspec.DecodeError:
             if not re.search(rb"NaN|Infinity", text):
                 raise
             text = memoryview(_NOT_JSON.sub(lambda found: found[0] if found[0][0] == ord('"') else b"null", text))
-            return decoder.decode(text)
+            file = decoder.decode(text)
     except msgspec.ValidationError as error:
         raise ValueError(f"{where}: not in COCO's form: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{where} is no JSON in UTF-8: {error}") from None
     except RecursionError:
         raise ValueError(f"{where}: not in COCO's form: lists in lists, too deep") from None
+    if repeated := _repeated_key(text):
+        raise ValueError(f"{where}: the key {quoted(repeated)} stands there twice; merge the two, or remove one")
+    return file
+
+
+def _repeated_key(text: memoryview) -> str | None:
+    """The first key of a JSON object, of its own and not of those in it, that stands there again.
+
+    The decoder keeps the last value of such a key. So an earlier one lies between two values that are kept, where there
+    should be a key and nothing else. Measured: 0.2 s for 200 MB, which take 0.4 s to decode.
+    """
+    base = np.frombuffer(text, np.uint8).ctypes.data
+    values = [
+        np.frombuffer(value, np.uint8) for value in msgspec.json.decode(text, type=dict[str, msgspec.Raw]).values()
+    ]
+    spans = sorted((start := value.ctypes.data - base, start + len(value)) for value in values)
+    for (_, end), (start, _) in pairwise([(0, 0), *spans]):
+        between = _KEY.match(text[end:start])
+        if between and between.end() < start - end:
+            return str(json.loads(between[1]))
+    return None
 
 
 def not_read(file: File) -> list[str]:

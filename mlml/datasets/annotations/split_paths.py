@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator
 
-from mlml.datasets.files.image_files import is_picture
+from mlml.datasets.files.image_files import is_picture, pictures
 from mlml.datasets.user_folder import below
 
 _KEYS = ("train", "validation", "val", "test")
@@ -63,5 +63,18 @@ def image_folders(
             raise ValueError(f"{lacks} is missing; {where}")
     if "" in chosen:
         return chosen[""], dict.fromkeys(labels, "")
-    starts = {key: os.path.relpath(path, folder) for key, path in chosen.items()}
-    return folder, {key: "" if start == "." else f"{start}/" for key, start in starts.items()}
+    return folder, {key: _start(folder, path) for key, path in chosen.items()}
+
+
+def table_starts(folder: Path, tables: Mapping[str, Path]) -> dict[str, str]:
+    """What to put before the names of images in each table to get a path below `folder`.
+
+    That is the folder of a split's table, if pictures lie there or below it, or else nothing.
+    """
+    beside = {key: bool(key) and next(pictures(path.parent), None) is not None for key, path in tables.items()}
+    return {key: _start(folder, path.parent) if beside[key] else "" for key, path in tables.items()}
+
+
+def _start(folder: Path, path: Path) -> str:
+    start = os.path.relpath(path, folder)
+    return "" if start == "." else f"{start}/"

@@ -4,8 +4,8 @@ import os
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Collection, Iterator
-from functools import cache
+from collections.abc import Collection, Iterable, Iterator
+from functools import cache, cached_property
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -60,6 +60,9 @@ class ImageFiles:
         - leading folders that are not there: ``a.jpg`` for ``images/a.jpg``, ``../../upload/a.jpg``, ``C:\a.jpg`` or
           ``https://host/a.jpg``.
 
+        Without such a file, and if no folder of the path is there, it is the only picture anywhere below `root` whose
+        file name differs in no more than that: ``images_001/images/a.png`` for ``a.png`` or ``/upload/1/a.png``.
+
         Raises:
             ValueError: no such file, or several (`SeveralFiles`); the message goes on after "image 'a.jpg'".
         """
@@ -88,11 +91,12 @@ class ImageFiles:
 
     def unnamed(self, named: Collection[str]) -> list[str]:
         """The paths below `root` of the image files whose absolute path, links followed or not, is not in `named`."""
-        return sorted(
-            os.path.relpath(path, self._base)
-            for path in pictures(self._base)
+        paths = [(name, os.path.join(self._base, name)) for name in self._pictures]
+        return [
+            name
+            for name, path in paths
             if path not in named and not (os.path.islink(path) and os.path.realpath(path) in named)
-        )
+        ]
 
     def absolute(self, path: str) -> tuple[str, str]:
         """The absolute path of a path below `root`: with the links in it, and followed."""
@@ -104,23 +108,38 @@ class ImageFiles:
         return os.path.join(os.path.normpath(path), "").startswith(self._starts)
 
     def _search(self, parts: list[str]) -> list[str]:
-        """The files that fit the path, or else the longest end of it; none if a folder of the path is there."""
+        """The files that fit the path, or else the longest end of it, or else the file name in any folder.
+
+        If a folder of the path is there, only files in it fit.
+        """
         for first in range(len(parts)):
             files = [path for path in self._like(parts[first:]) if os.path.isfile(os.path.join(self._base, path))]
             if files:
                 exact = os.path.join(*parts[first:])
                 return [exact] if exact in files else files
             if first + 1 < len(parts) and any(map(self._is_folder, self._like([parts[first]]))):
-                break
-        return []
+                return []
+        return self._anywhere(parts[-1]) if parts else []
+
+    def _anywhere(self, name: str) -> list[str]:
+        """The paths of the pictures in any folder that nearly have this name."""
+        paths = [path for key in _keys(name) for path in self._by_name.get(key, [])]
+        return [path for path in paths if os.path.isfile(os.path.join(self._base, path))]
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[str]]:
+        return _by_form(self._pictures)
+
+    @cached_property
+    def _pictures(self) -> list[str]:
+        return sorted(os.path.relpath(path, self._base) for path in pictures(self._base))
 
     def _like(self, parts: list[str]) -> list[str]:
         """The paths of files and folders that are nearly this one."""
         paths = [""]
         for part in parts:
-            form = comparable(part)
-            keys = [form] if os.path.splitext(form)[1] in SUFFIXES else [form, form + _ANY]
             known = [(path, self._names(path)) for path in paths]
+            keys = _keys(part)
             paths = [os.path.join(path, name) for path, names in known for key in keys for name in names.get(key, [])]
         return paths
 
@@ -128,17 +147,9 @@ class ImageFiles:
         return os.path.isdir(os.path.join(self._base, path))
 
     def _list(self, folder: str) -> dict[str, list[str]]:
-        """The names in a folder by their form, with and without the suffix of an image, and without upper case."""
-        names = defaultdict(list)
         path = self.root / folder
-        for name in sorted(os.listdir(path)) if path.is_dir() else []:
-            if not name.startswith("."):
-                stem, suffix = os.path.splitext(comparable(name))
-                names[stem + suffix].append(name)
-                if suffix in SUFFIXES:
-                    names[stem + _ANY].append(name)
-                    names[_NEAR + stem.casefold()].append(name)
-        return dict(names)
+        names = sorted(os.listdir(path)) if path.is_dir() else []
+        return _by_form(name for name in names if not name.startswith("."))
 
     def _reason(self, path: str, parts: list[str]) -> str:
         """A likely reason why the file at `path` is missing, for a message."""
@@ -147,7 +158,8 @@ class ImageFiles:
         if os.path.islink(path):
             return ": it is a link that leads nowhere"
         *folders, name = parts or [""]
-        near = self._names("/".join(folders)).get(_NEAR + os.path.splitext(comparable(name))[0].casefold())
+        key = _NEAR + os.path.splitext(comparable(name))[0].casefold()
+        near = self._names("/".join(folders)).get(key) or self._anywhere(name) or self._by_name.get(key)
         return f"; there is {near[0]!r}" if near else ""
 
 
@@ -156,6 +168,24 @@ def pictures(folder: str | Path) -> Iterator[str]:
     for path, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith((".", "__MACOSX"))]
         yield from (os.path.join(path, name) for name in names if is_picture(name))
+
+
+def _keys(name: str) -> list[str]:
+    """What to look a name up under in `_by_form`."""
+    form = comparable(name)
+    return [form] if os.path.splitext(form)[1] in SUFFIXES else [form, form + _ANY]
+
+
+def _by_form(paths: Iterable[str]) -> dict[str, list[str]]:
+    """Paths by the form of their file names, with and without the suffix of an image, and without upper case."""
+    forms = defaultdict(list)
+    for path in paths:
+        stem, suffix = os.path.splitext(comparable(os.path.basename(path)))
+        forms[stem + suffix].append(path)
+        if suffix in SUFFIXES:
+            forms[stem + _ANY].append(path)
+            forms[_NEAR + stem.casefold()].append(path)
+    return dict(forms)
 
 
 def _parts(name: str) -> list[str]:

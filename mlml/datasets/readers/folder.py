@@ -2,11 +2,9 @@
 
 ``labels.csv`` has a column ``image`` (path below the folder), an optional column ``split`` (train, val, test), and one
 column per class; a cell is 1, 0 or blank. Some tables also have -1. Authors then differ in what it and 0 mean, so the
-options must say.
+options must say. There may be a table for each split, as in Roboflow's export.
 """
 
-import json
-import re
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
@@ -14,25 +12,36 @@ from typing import NamedTuple
 import numpy as np
 
 from mlml import labels as lb
-from mlml.core.errors import quoted, raise_errors
+from mlml.core.errors import quoted
+from mlml.datasets.annotations.split_paths import SplitPaths, by_split, table_starts
+from mlml.datasets.class_names import check_option
 from mlml.datasets.source import Source
 from mlml.datasets.tables import label_cells
-from mlml.datasets.tables.class_names import check_option, name_faults
 from mlml.datasets.tables.csv_table import Sheet, open_sheet
 from mlml.datasets.tables.image_rows import IMAGE, SPLIT, ImageRows, Template
-from mlml.datasets.user_folder import Classes, RawTable, State, Text, below, source
+from mlml.datasets.tables.label_columns import HEADER, bad_cells, class_columns, judge, parse, without
+from mlml.datasets.user_folder import Classes, RawTable, State, Text, source
 
-_HEADER = "row 1"
-_NAMELESS = re.compile(r"(Unnamed: \d+)?")  # pandas' name for a column without one
 _AGAIN = "an image has one row: merge them"
-_LISTED = 10  # columns named in a remedy
+
+
+class _Options(NamedTuple):
+    """Options of `read` that are about each table."""
+
+    image_column: str
+    image_path: str
+    classes: list[str] | None
+    ignore: list[str]
+    zero: State | None
+    minus_one: State | None
+    blank: State
 
 
 def read(
     folder: Path,
     archives: Path,
     *,
-    labels: str = "labels.csv",
+    labels: SplitPaths = "labels.csv",
     image_column: Text = IMAGE,
     image_path: Template = "{}",
     classes: Classes | None = None,
@@ -47,7 +56,8 @@ def read(
     Args:
         folder: the data set's folder.
         archives: unused.
-        labels: name of the table.
+        labels: the table below `folder`, or one for each split, whose names of images start from the table's folder if
+            pictures lie there or below it.
         image_column: the column that names the images.
         image_path: the path of an image's file below `folder`, with ``{}`` for the cell of that column.
         classes: the columns that are classes, in the order wanted; None: all but image, split and `ignore`.
@@ -57,114 +67,94 @@ def read(
         upright: whether to apply the EXIF orientation.
 
     Raises:
-        ValueError: the file is missing or wrong; one line per fault, all faults together.
+        ValueError: a file is missing or wrong, or the tables' columns differ; one line per fault, all faults together.
     """
     check_option(classes or [], "classes")
     check_option(ignore or [], "ignore")
     name, uses = Counter([image_column, SPLIT, *(classes or []), *(ignore or [])]).most_common(1)[0]
     if uses > 1:
         raise ValueError(f"images.options: {name!r} is more than one of image_column, {SPLIT}, classes and ignore")
-    with open_sheet(below(folder, labels, "labels"), [image_column], ["image_column"]) as sheet:
-        columns = _class_columns(sheet, image_column, classes, ignore or [])
-        rows = ImageRows(sheet, image_column, image_path, _AGAIN)
-        cells = _parse(sheet, rows, columns)
-    kept, faults = _judge(cells, ignore or []) if classes is None else (list(range(len(columns))), _bad(cells))
-    matrix = cells.codes if len(kept) == len(columns) else cells.codes[:, kept]
-    names = tuple(cells.names[i] for i in kept)
-    if (zero is None or minus_one is None) and lb.count(matrix, label_cells.MINUS_ONE, axis=0).any():
+    paths = by_split(folder, labels, "labels")
+    starts = table_starts(folder, paths)
+    options = _Options(image_column, image_path, classes, ignore or [], zero, minus_one, blank)
+    tables: dict[str, _Table] = {}
+    for key, path in paths.items():
+        with open_sheet(path, [image_column], ["image_column"]) as sheet:
+            names = class_columns(sheet, image_column, classes, options.ignore)
+            if key:
+                _check_same(sheet, names, next(iter(tables.values()), None))
+            tables[key] = _read_table(sheet, names, starts[key], options, folder)
+    empty = set.intersection(*(table.empty for table in tables.values()))
+    notes = []
+    if empty and classes is None:
+        columns = [name for name in names if name in empty]
+        shown = quoted(", ".join(columns))
+        notes = [f"columns without a label: {shown}; if they are no classes, set {without(columns, options.ignore)}"]
+    raw = tables[""].raw if "" in tables else _joined(folder, paths, tables)
+    return source(raw._replace(notes=tuple(f"{raw.file}: {note}" for note in notes)), upright)
+
+
+class _Table(NamedTuple):
+    """A table: its columns that are classes or may be, those of them that are blank throughout, and the rest."""
+
+    names: list[str]
+    empty: set[str]
+    raw: RawTable
+
+
+def _check_same(sheet: Sheet, names: list[str], first: _Table | None) -> None:
+    if SPLIT in sheet.columns:
+        said = "images.options.labels says the split, too; remove one of the two"
+        raise ValueError(f"{sheet.path} has a column {SPLIT!r}, but {said}")
+    if first and (other := set(names) ^ set(first.names)):
+        name = min(other)
+        differs = f"{'has' if name in names else 'lacks'} the column {quoted(name)}, unlike {first.raw.file}"
+        raise ValueError(f"{sheet.path} {differs}; they must have the same, or set images.options.classes")
+
+
+def _read_table(sheet: Sheet, names: list[str], start: str, options: _Options, folder: Path) -> _Table:
+    rows = ImageRows(sheet, options.image_column, start + options.image_path, _AGAIN)
+    cells = parse(sheet, rows, names, all_columns=options.classes is None)
+    everything = list(range(len(cells.names)))
+    kept, faults = judge(cells, options.ignore) if options.classes is None else (everything, bad_cells(cells))
+    matrix = cells.codes if len(kept) == len(everything) else cells.codes[:, kept]
+    classes = tuple(cells.names[i] for i in kept)
+    if (options.zero is None or options.minus_one is None) and lb.count(matrix, label_cells.MINUS_ONE, axis=0).any():
         row, column = lb.first(matrix == label_cells.MINUS_ONE)
-        faults.append((rows.places[row], f"class {quoted(names[column])}: {label_cells.ASK}"))
-    meaning = label_cells.meaning(zero, minus_one, blank)
+        faults.append((rows.places[row], f"class {quoted(classes[column])}: {label_cells.ASK}"))
+    filled = cells.filled.tolist()
+    empty = {cells.names[i] for i in kept if not filled[i]}
+    meaning = label_cells.meaning(options.zero, options.minus_one, options.blank)
     for part in lb.chunks(matrix):  # in place
         part[:] = meaning[part]
-    split = rows.split if rows.has_split else None
-    faults = [*rows.faults, *faults]
-    return source(RawTable(sheet.path, names, rows.images, split, matrix, rows.places, faults, folder), upright)
+    raw = RawTable(
+        file=sheet.path,
+        classes=classes,
+        images=rows.images,
+        split=rows.split if rows.has_split else None,
+        labels=matrix,
+        places=rows.places,
+        faults=[*rows.faults, *faults],
+        root=folder,
+        class_places=dict.fromkeys(classes, HEADER),
+    )
+    return _Table(names, empty, raw)
 
 
-class _Cells(NamedTuple):
-    """The cells of C columns of labels.
-
-    Attributes:
-        columns: their positions in the table.
-        names: their names.
-        codes: int8 [n, C], as in `label_cells`.
-        bad: (place, number of the column, text) of the cells that are no labels.
-    """
-
-    columns: list[int]
-    names: list[str]
-    codes: lb.Labels
-    bad: list[tuple[str, int, str]]
-
-
-def _class_columns(sheet: Sheet, image_column: str, classes: list[str] | None, ignore: list[str]) -> list[int]:
-    """The positions of the columns that are classes, in order, or may be: those without a name."""
-    for option, names in (("classes", classes or []), ("ignore", ignore)):
-        absent = [name for name in names if name not in sheet.columns]
-        if absent:
-            raise ValueError(f"images.options.{option}: {sheet.path} has no column {quoted(absent[0])}")
-    others = {image_column, SPLIT, *ignore}
-    names = classes or [name for name in sheet.columns if name not in others and not _NAMELESS.fullmatch(name)]
-    if not names:
-        found = quoted(", ".join(sheet.columns))
-        raise ValueError(f"{sheet.path}: there must be a column for each class beside {found}")
-    for name in names:
-        if sheet.columns.count(name) > 1:
-            raise ValueError(f"{sheet.path}: each column must have a name of its own, not {quoted(name)}")
-    faults = [f"{_HEADER}: {fault}" for _, fault in name_faults(names)]
-    raise_errors(f"{sheet.path}: faults: {len(faults)}", faults)
-    if classes:
-        return [sheet.columns.index(name) for name in classes]
-    return [i for i, name in enumerate(sheet.columns) if name not in others]
-
-
-def _parse(sheet: Sheet, rows: ImageRows, columns: list[int]) -> _Cells:
-    """Parse the table row by row; adds each to `rows`."""
-    codes = bytearray()  # grows in place: a list of rows would need the memory twice while it becomes one array
-    bad = []
-    for number, row in sheet.rows:
-        if rows.add(number, row) is None:
-            continue
-        cells = [row[i] for i in columns]
-        row_codes = label_cells.codes(cells)
-        codes += row_codes
-        if label_cells.BAD in row_codes:
-            bad += [(f"row {number}", i, cells[i]) for i, code in enumerate(row_codes) if code == label_cells.BAD]
-    matrix = np.frombuffer(codes, np.int8).reshape(len(rows.images), len(columns))
-    return _Cells(columns, [sheet.columns[i] for i in columns], matrix, bad)
-
-
-def _judge(cells: _Cells, ignore: list[str]) -> tuple[list[int], list[tuple[str, str]]]:
-    """Tell the columns that are classes from those that are none by their cells.
-
-    Returns:
-        which columns are classes, and the faults.
-    """
-    bad = lb.count(cells.codes, label_cells.BAD, axis=0)
-    filled = len(cells.codes) - lb.count(cells.codes, label_cells.BLANK, axis=0)
-    nameless = np.array([bool(_NAMELESS.fullmatch(name)) for name in cells.names])
-    strange = np.flatnonzero(~nameless & (2 * bad > filled)).tolist()
-    faults = [
-        (_HEADER, f"column {cells.columns[i] + 1} has labels, but no name; name or remove it")
-        for i in np.flatnonzero(nameless & (filled > 0) & (bad == 0))
-    ]
-    if strange:
-        place, _, cell = next(bad for bad in cells.bad if bad[1] == strange[0])
-        example = f"{cells.names[strange[0]]!r} {quoted(cell)} ({place})"
-        all_ignored = json.dumps([*ignore, *(cells.names[i] for i in strange)], ensure_ascii=False)  # YAML, too
-        remedy = f"ignore: {all_ignored}" if len(strange) <= _LISTED else "classes, with the columns that are classes"
-        what = f"most cells of {len(strange)} columns are no labels, as in {example}"
-        text = f"{what}; write {label_cells.ALLOWED}, or if they are no classes, set images.options.{remedy}"
-        faults.append((_HEADER, text))
-    left_out = nameless.copy()
-    left_out[strange] = True
-    faults += _bad(cells._replace(bad=[bad for bad in cells.bad if not left_out[bad[1]]]))
-    return np.flatnonzero(~left_out).tolist(), faults
-
-
-def _bad(cells: _Cells) -> list[tuple[str, str]]:
-    return [
-        (place, f"class {quoted(cells.names[i])}: {quoted(cell)} is not {label_cells.ALLOWED}")
-        for place, i, cell in cells.bad
-    ]
+def _joined(folder: Path, paths: dict[str, Path], tables: dict[str, _Table]) -> RawTable:
+    """The tables of the splits as one. They have the same columns; some are left out where they have faults."""
+    raws = [table.raw for table in tables.values()]
+    classes = tuple(name for name in raws[0].classes if all(name in raw.classes for raw in raws))
+    files = [str(paths[key].relative_to(folder)) for key in tables]
+    each = list(zip(files, raws, strict=True))
+    return RawTable(
+        file=folder,
+        classes=classes,
+        images=[image for raw in raws for image in raw.images],
+        split=[key for key, table in tables.items() for _ in table.raw.images],
+        labels=np.concatenate([raw.labels[:, [raw.classes.index(name) for name in classes]] for raw in raws]),
+        places=[f"{file}, {place}" for file, raw in each for place in raw.places],
+        faults=[(f"{file}, {place}", text) for file, raw in each for place, text in raw.faults],
+        root=folder,
+        class_places=dict.fromkeys(classes, f"{files[0]}, {HEADER}"),
+    )

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from mlml import labels as lb
+from mlml.datasets.class_names import check_option
 from mlml.datasets.source import Source
 from mlml.datasets.tables import name_lists
-from mlml.datasets.tables.class_names import check_option, name_faults
 from mlml.datasets.tables.csv_table import Sheet, open_sheet
 from mlml.datasets.tables.image_rows import IMAGE, SPLIT, ImageRows, Template
 from mlml.datasets.tables.label_cells import ValueColumn
@@ -78,7 +78,8 @@ def read(
                 texts += [*unread.faults(row), *parser.add(image, number, row, label)]
                 faults += [(f"row {number}", text) for text in texts]
     listed = parser.listed
-    faults += [*images.faults, *listed.contradictions(), *_name_faults(listed.first, separator)]
+    faults += [*images.faults, *listed.contradictions()]
+    faults += [(listed.first[name], text) for name, text in name_lists.suspicious(listed.first, separator)]
     if classes is None and not listed.first and not faults:
         raise ValueError(f"{sheet.path}: no row lists a class in the column {', '.join(lists.values())}")
     names, matrix = listed.matrix(len(images.images), STATES[unlisted])
@@ -89,7 +90,9 @@ def read(
         notes.append(f"no image lists more than one class; images.options.separator is {separator!r}")
     notes = [f"{sheet.path}: {note}" for note in notes]
     split = images.split if images.has_split else None
-    raw = RawTable(sheet.path, names, images.images, split, matrix, images.places, faults, folder, tuple(notes))
+    raw = RawTable(
+        sheet.path, names, images.images, split, matrix, images.places, faults, folder, tuple(notes), listed.first
+    )
     return source(raw, upright)
 
 
@@ -104,11 +107,6 @@ def _check(columns: dict[str, str], values: State | None, none: str | None, clas
     check_option(classes or [], "classes")
     if none in (classes or []):
         raise ValueError(f"images.options.none: {none!r} is among images.options.classes; it must be no class")
-
-
-def _name_faults(first: dict[str, str], separator: str) -> list[tuple[str, str]]:
-    """(place, message) of the classes whose names mislead."""
-    return [(first[name], text) for name, text in [*name_faults(first), *name_lists.suspicious(first, separator)]]
 
 
 class _Parser:

@@ -16,12 +16,14 @@ from mlml import labels as lb
 from mlml.core.errors import quoted
 from mlml.datasets.annotations.split_paths import SplitPaths, by_split, image_folders
 from mlml.datasets.annotations.voc import parse
+from mlml.datasets.class_names import check_option
 from mlml.datasets.files.image_files import ImageFiles, SeveralFiles, comparable
 from mlml.datasets.files.regular_files import check_file
 from mlml.datasets.source import Source
 from mlml.datasets.user_folder import STATES, Classes, RawTable, State, below, source
 
 LISTS = {"train.txt": "train", "val.txt": "val", "test.txt": "test"}
+_BOTH = "trainval.txt"
 _MAIN = "ImageSets/Main"
 
 
@@ -55,7 +57,8 @@ def read(
         images: the folder of the images, or one for each of `annotations`; None: ``JPEGImages``, or without such a
             folder those of the XML files. An XML file's image is the one it names, or else the one with its stem;
             if both are there, that is a fault, for the files may have been renamed.
-        splits: the folder with train.txt, val.txt and test.txt, the names of XML files without .xml; optional.
+        splits: the folder with train.txt, val.txt and test.txt, the names of XML files without .xml; optional. Of
+            trainval.txt those names count that are in none of the first two, for the first that is missing.
         difficult: state of a class whose objects are all marked difficult; absent in the protocol of Pascal VOC.
         classes: the names of all classes; None: all names that occur, sorted.
         upright: whether to apply the EXIF orientation.
@@ -63,6 +66,7 @@ def read(
     Raises:
         ValueError: a file is missing or wrong; one line per fault, all faults together.
     """
+    check_option(classes or [], "classes")
     where = by_split(folder, annotations, "annotations")
     for path in where.values():
         if not path.is_dir():
@@ -92,6 +96,7 @@ def read(
         places=[file.place for file, _ in good],
         faults=faults,
         root=root,
+        class_places={name: file.place for file, one in reversed(good) for name in one.objects},
         combine=False,  # a copied XML file may still name the first one's image
     )
     return source(raw, upright)
@@ -112,25 +117,28 @@ def _stem(file: _File) -> str:
 
 def _read_splits(folder: Path, files: Sequence[_File]) -> tuple[dict[str, str], list[tuple[str, str]]]:
     """The split of each stem of an XML file, and the faults of the lists."""
-    existing = [name for name in LISTS if os.path.lexists(folder / name)]
-    if not existing:
+    lists = {name: split for name, split in LISTS.items() if os.path.lexists(folder / name)}
+    missing = [name for name in ("train.txt", "val.txt") if name not in lists]
+    if missing and os.path.lexists(folder / _BOTH):
+        lists[_BOTH] = LISTS[missing[0]]  # last, as the others have precedence
+    if not lists:
         raise ValueError(f"{folder} has none of {', '.join(LISTS)}; remove the folder to have the images split")
     places = defaultdict(list)
     for file in files:
         places[_stem(file)].append(file.place)
-    words: dict[str, str] = {}
+    first: dict[str, str] = {}  # list of each stem
     faults = []
-    for name in existing:
+    for name in lists:
         check_file(folder / name, "a list of XML files")
         for number, line in enumerate((folder / name).read_text("utf-8-sig", "replace").splitlines(), 1):
             stem = comparable(line)
             if stem and stem not in places:
                 fault = f"{quoted(line.strip())} is not the name of an XML file, without .xml"
                 faults.append((f"{name}, line {number}", fault))
-            elif stem and words.setdefault(stem, LISTS[name]) != LISTS[name]:
-                faults += [(place, f"is in {words[stem]}.txt and in {name}") for place in places[stem]]
-    faults += [(file.place, f"is in none of {', '.join(existing)}") for file in files if _stem(file) not in words]
-    return words, faults
+            elif stem and (other := first.setdefault(stem, name)) != name and (name != _BOTH or lists[other] == "test"):
+                faults += [(place, f"is in {other} and in {name}") for place in places[stem]]
+    faults += [(file.place, f"is in none of {', '.join(lists)}") for file in files if _stem(file) not in first]
+    return {stem: lists[name] for stem, name in first.items()}, faults
 
 
 def _image(pictures: ImageFiles, start: str, filename: str, stem: str) -> tuple[str, str]:
@@ -144,7 +152,8 @@ def _image(pictures: ImageFiles, start: str, filename: str, stem: str) -> tuple[
         return named, ""
     if os.path.isabs(filename) or not pictures.has(named):
         return own, ""
-    if named == own or comparable(PurePath(filename).stem) == comparable(stem):
+    elsewhere = os.path.dirname(own) != os.path.dirname(start + stem)
+    if named == own or elsewhere or comparable(PurePath(filename).stem) == comparable(stem):
         return named, ""
     return named, f"its <filename> is {quoted(filename)}, but there is {own!r} too; correct it, or move that file away"
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from mlml.core.errors import quoted
-from mlml.datasets.tables.class_names import CONTROL
+from mlml.datasets.class_names import CONTROL
 from mlml.datasets.tables.csv_table import Sheet
 
 IMAGE, SPLIT = "image", "split"  # names of columns

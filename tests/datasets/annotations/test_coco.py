@@ -153,6 +153,21 @@ def test_fields_that_are_wrong_or_missing(part: str, change: Json, reason: str) 
     assert fault(content) == f"a.json: not in COCO's form: {reason}"
 
 
+@pytest.mark.parametrize("where", ["first", "last", "escaped"])
+def test_a_key_that_stands_twice(tmp_path: Path, where: str) -> None:
+    """JSON's decoders keep the last value: all annotations would be dropped without a word."""
+    text = json.dumps({"x{": [{"annotations": [], "x": ""}, "}"], **small()}, indent=1)
+    key = r'"\u0061nnotations"' if where == "escaped" else '"annotations"'
+    again = f"{{ {key}: [], {text[1:]}" if where == "first" else f"{text[:-1]}, {key} :[] }}"
+    path = tmp_path / "a.json"
+    path.write_text(again)
+    with pytest.raises(ValueError) as error:
+        parse_file(path)
+    assert str(error.value) == f"{path}: the key 'annotations' stands there twice; merge the two, or remove one"
+    path.write_text(text)
+    parse_file(path)
+
+
 def test_all_faults_together() -> None:
     lines = fault({"images": [], "annotations": [], "categories": []}).split("\n")
     assert lines == ["a.json: faults: 2", "images: there are none", "categories: there are none"]
@@ -164,11 +179,10 @@ def test_all_faults_together() -> None:
     pairs = [(99, 2), (99, 13), ("017", 90), (17, 1), (98.0, 91), (2**60, 2)]
     content["annotations"] += [{"image_id": image, "category_id": category} for image, category in pairs]
     assert fault(content).split("\n") == [
-        "a.json: faults: 12",
+        "a.json: faults: 11",
         "images: id 3 is there 3 times",
         "categories: id 2 is there 2 times",
         "categories: name 'cat' is there 2 times",
-        "categories: the name of id 6 is blank",
         "images: id 5 has no file_name",
         "annotations with image_id 99, no id in images: 2",
         "annotations with image_id '017', no id in images: 1",

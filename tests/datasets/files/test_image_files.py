@@ -98,12 +98,37 @@ def test_the_file_of_this_very_name_before_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "name", ["a.png", "a", "a.PNG", "x/a.png", "/data/upload/1/a.png", "https://host/a.png", f"{NFC}.jpg"]
+)
+def test_the_only_picture_of_this_name_in_any_folder(tmp_path: Path, name: str) -> None:
+    root = folder(
+        tmp_path, "images_001/images/a.png", "images_002/images/b.png", ".old/a.png", "a.txt", "loop/", f"c/{NFD}.jpg"
+    )
+    (root / "loop/a.png").symlink_to("a.png")
+    assert ImageFiles(root).find(name) == (f"c/{NFD}.jpg" if NFC in name else "images_001/images/a.png")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("a.png", "could be 'one/a.PNG' or 'two/sub/a.png'; write the name in full"),
+        ("upload/a", "could be 'one/a.PNG' or 'two/sub/a.png'; write the name in full"),
+        ("one/b.png", "is missing; there is 'two/b.png'"),  # their folder is there
+        ("x/one/b.png", "is missing; there is 'two/b.png'"),
+        ("b.jpg", "is missing; there is 'two/b.png'"),
+    ],
+)
+def test_no_or_several_pictures_of_this_name_in_any_folder(tmp_path: Path, name: str, message: str) -> None:
+    assert refusal(folder(tmp_path, "one/a.PNG", "two/sub/a.png", "two/b.png"), name) == message
+
+
+@pytest.mark.parametrize(
     ("name", "message"),
     [
         ("d", "could be 'd.JPG' or 'd.png'; write the name in full"),
         ("x/d", "could be 'd.JPG' or 'd.png'; write the name in full"),
         ("e.Jpg", "could be 'e.JPG' or 'e.jpg'; write the name in full"),
-        ("images/d.png", "is missing"),  # its folder is there
+        ("images/d.png", "is missing; there is 'd.png'"),  # its folder is there
         ("images/a.webp", "is missing; there is 'a.jpg'"),
         ("images/A.jpg", "is missing; there is 'a.jpg'"),
         ("images/A.jpeg", "is missing; there is 'a.jpg'"),

@@ -117,12 +117,12 @@ def test_the_meaning_of_0_and_minus_1_is_asked_for(tmp_path: Path) -> None:
         ({"labels": "../labels.csv"}, "images.options.labels: '../labels.csv' is not allowed; must be a path below"),
         ({"labels": "/labels.csv"}, "images.options.labels: '/labels.csv' is not allowed; must be a path below"),
         ({"size": 3}, "images.options.size: unknown key; it takes blank, classes, ignore, image_column, image_path,"),
-        ({"labels": ["a"]}, "images.options.labels: ['a'] is not allowed; must be a valid string"),
+        ({"labels": ["a"]}, "images.options.labels: ['a'] is not allowed; must be a path, or a path each"),
         ({"image_column": ""}, "images.options.image_column: '' is not allowed; "),
         ({"image_path": "images/"}, "images.options.image_path: 'images/' is not allowed; must be a path with {} in"),
         ({"ignore": "Sex"}, "images.options.ignore: 'Sex' is not allowed; must be a valid list"),
         ({"classes": ["cat", True]}, "images.options.classes.1: True is not allowed; must be a valid string"),
-        ({"classes": ["cat", "cat "]}, "images.options.classes: 'cat ' begins or ends with a space"),
+        ({"classes": ["cat", "dog "]}, "images.options.classes: 'dog ' begins or ends with a space"),
         ({"classes": ["cat", "split"]}, "images.options: 'split' is more than one of image_column, split, classes and"),
         ({"ignore": ["image"]}, "images.options: 'image' is more than one of image_column, split, classes and ignore"),
         ({"upright": "no"}, "images.options.upright: 'no' is not allowed; must be a valid boolean"),
@@ -261,6 +261,113 @@ def test_columns_without_a_name_that_hold_no_labels(tmp_path: Path) -> None:
     assert source.table.classes == ("cat",)
     assert source.table.labels.tolist() == [[1]] * 5
     assert source.notes == ()
+
+
+def test_columns_that_are_empty(tmp_path: Path) -> None:
+    root = brought(tmp_path, "image,cat,dog,comment\nimages/a.png,1,,\nimages/b.png,,,\n", "a b")
+    source = read(root, ignore=["cat"])
+    assert source.table.classes == ("dog", "comment")
+    assert [note.replace(str(root), "FOLDER") for note in source.notes] == [
+        "FOLDER/labels.csv: columns without a label: 'dog, comment'; if they are no classes, set "
+        'images.options.ignore: ["cat", "dog", "comment"]'
+    ]
+    assert read(root, classes=["cat", "dog"]).notes == read(root, ignore=["dog", "comment"]).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "remedy"),
+    [
+        ("labels", "cat;dog", "if 'labels' lists the classes of an image, set images.reader: lists"),
+        (
+            "seen by,my tags",
+            'me,"[""cat""]"',
+            "if 'my tags' lists the classes of an image, set images.reader: lists and images.options.column: "
+            '"my tags"',
+        ),
+        (
+            "cat,labels",
+            "1,cat|dog",
+            "if they are no classes, set images.options.ignore: [\"labels\"], or if 'labels' lists the classes of an "
+            "image, set images.reader: lists",
+        ),
+        ("cat,width", "1,640", 'if they are no classes, set images.options.ignore: ["width"]'),
+    ],
+)
+def test_a_table_of_lists(tmp_path: Path, header: str, cells: str, remedy: str) -> None:
+    (line,) = faults(brought(tmp_path, f"image,split,{header}\nimages/a.png,train,{cells}\n"))
+    assert line.endswith(f" (row 2); write 1, 0, -1 or blank, or {remedy}")
+
+
+def exported(root: Path, **tables: str) -> Path:
+    """Folders with a table each and pictures that may have the same names, as Roboflow exports them."""
+    for part, text in tables.items():
+        (root / part).mkdir()
+        (root / part / "_classes.csv").write_text(text)
+        for name in "ab":
+            (root / part / f"{name}.jpg").write_text(f"{part}/{name}.jpg")
+    return root
+
+
+ROBOFLOW = {
+    "labels": {"train": "train/_classes.csv", "val": "valid/_classes.csv", "test": "test/_classes.csv"},
+    "image_column": "filename",
+}
+
+
+def test_a_table_for_each_split(tmp_path: Path) -> None:
+    root = exported(
+        tmp_path,
+        train="filename, cat, dog, cow\nb.jpg,1,0,\na.jpg,0,1,\n",
+        valid="filename, dog, cat, cow\na.jpg,1,0,\n",
+        test="filename, cat, dog, cow\nb.jpg,1,1,\n",
+    )
+    source = read(root, **ROBOFLOW)
+    assert source.table.classes == ("cat", "dog", "cow")
+    assert source.table.images == ("test/b.jpg", "train/a.jpg", "train/b.jpg", "valid/a.jpg")
+    assert source.table.split == ("test", "train", "train", "validation")
+    assert source.table.labels.tolist() == [[1, 1, 0], [-1, 1, 0], [1, -1, 0], [-1, 1, 0]]
+    assert [source.read(row).decode() for row in range(4)] == list(source.table.images)
+    assert source.places is not None and source.places[1] == f"{root}, train/_classes.csv, row 3: train/a.jpg"
+    assert source.notes[0].startswith(f"{root}: columns without a label: 'cow'; if they are no classes, set ")
+    (root / "tables").mkdir()
+    for part in ("train", "test"):  # away from the pictures, names start from the data set's folder
+        (root / part / "_classes.csv").unlink()
+        (root / f"tables/{part}.csv").write_text(f"image,cat\n{part}/a.jpg,1\n")
+    assert read(root, labels={"train": "tables/train.csv", "test": "tables/test.csv"}).table.images == (
+        "test/a.jpg",
+        "train/a.jpg",
+    )
+
+
+def test_faults_of_a_table_for_each_split(tmp_path: Path) -> None:
+    root = exported(
+        tmp_path,
+        train="filename,cat,dog\na.jpg,1,0\nb.jpg,1\nc.jpg,0,0\n",
+        valid="filename,cat,dog\nb.jpg,1,yes\na.jpg,0,no\n",
+        test="filename,cat,dog\na.jpg,-1,0\n",
+    )
+    lines = fault(root, **ROBOFLOW).split("\n")
+    assert lines[:2] == [
+        "FOLDER: faults: 4",
+        "test/_classes.csv, row 2: class 'cat': there are -1 cells, so say what 0 and -1 mean: images.options.zero and "
+        "images.options.minus_one of dataset.yaml, each absent or unknown",
+    ]
+    assert lines[2:] == [
+        "train/_classes.csv, row 3: 2 cells, the header has 3",
+        "train/_classes.csv, row 4: image 'train/c.jpg' is missing",
+        "valid/_classes.csv, row 1: most cells of 1 columns are no labels, as in 'dog' 'yes' (row 2); write 1, 0, -1 "
+        'or blank, or if they are no classes, set images.options.ignore: ["dog"]',
+    ]
+    (root / "valid/_classes.csv").write_text("filename,cat,cow\nb.jpg,1,0\n")
+    assert fault(root, **ROBOFLOW) == (
+        "FOLDER/valid/_classes.csv has the column 'cow', unlike FOLDER/train/_classes.csv; they must have the same, or "
+        "set images.options.classes"
+    )
+    (root / "valid/_classes.csv").write_text("filename,split,cat,dog\nb.jpg,train,1,0\n")
+    assert fault(root, **ROBOFLOW) == (
+        "FOLDER/valid/_classes.csv has a column 'split', but images.options.labels says the split, too; remove one of "
+        "the two"
+    )
 
 
 def test_split_in_another_case(tmp_path: Path) -> None:

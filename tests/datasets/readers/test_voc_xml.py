@@ -86,7 +86,7 @@ def test_given_classes(tmp_path: Path) -> None:
     assert table.labels.tolist() == [[-1, -1, 1, -1], [-1] * 4, [-1, -1, -1, 1], [-1] * 4]
     tail = "is not in images.options.classes"
     assert faults(tmp_path, classes=["dog", "cat"]) == [f"d.xml: object {i}: class 'person' {tail}" for i in (1, 2)]
-    assert fault(tmp_path, classes=["dog", "cat", "person", "dog"]) == "class 'dog' occurs more than once"
+    assert fault(tmp_path, classes=["dog", "cat", "person", "dog"]) == "images.options.classes: 'dog' is there twice"
 
 
 NAMES = st.text("abé &<>'\"-", min_size=1, max_size=3).map(str.strip).filter(bool)
@@ -139,12 +139,16 @@ def test_which_image(tmp_path: Path) -> None:
 
 def test_an_image_that_is_not_sure(tmp_path: Path) -> None:
     """XML files and pictures that were renamed still have the old names inside; all of them exist."""
-    folder = brought(tmp_path, train="a b c d")
+    folder = brought(tmp_path, train="a b c d e")
     write(folder, "a", xml("b.jpg", FILES["a"]))
     write(folder, "b", xml("c.jpg", FILES["b"]))
     write(folder, "c", xml("a.jpg", FILES["c"]))
     write(folder, "d", xml("e.jpg", FILES["d"]))
     (folder / "JPEGImages/d.webp").touch()
+    (folder / "JPEGImages/f.jpg").touch()
+    write(folder, "e", xml("f.jpg", FILES["d"]))
+    (folder / "JPEGImages/old").mkdir()
+    (folder / "JPEGImages/old/e.jpg").touch()  # only pictures beside the named one are in doubt
     tail = "too; correct it, or move that file away"
     assert faults(folder) == [
         f"a.xml: its <filename> is 'b.jpg', but there is 'a.jpg' {tail}",
@@ -233,8 +237,36 @@ def test_all_faults_of_the_lists_together(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("lists", "split"),
+    [
+        ({"trainval": "a b", "test": "c d"}, ["train", "train", "test", "test"]),
+        ({"trainval": "a b", "val": "b", "test": "c d"}, ["train", "validation", "test", "test"]),
+        ({"trainval": "a b", "train": "a", "test": "c d"}, ["train", "validation", "test", "test"]),
+        ({"trainval": "none", "train": "a", "val": "b", "test": "c d"}, ["train", "validation", "test", "test"]),
+    ],
+)
+def test_the_list_of_train_and_val(tmp_path: Path, lists: dict[str, str], split: list[str]) -> None:
+    found = list(read(brought(tmp_path, **lists)).table.split)
+    if set(lists) == {"trainval", "test"}:  # validation images are drawn
+        found = ["train" if word == "validation" else word for word in found]
+    assert found == split
+
+
+def test_images_in_the_list_of_train_and_val_and_in_that_of_test(tmp_path: Path) -> None:
+    assert faults(brought(tmp_path, trainval="a b c", test="c")) == [
+        "c.xml: is in test.txt and in trainval.txt",
+        "d.xml: is in none of test.txt, trainval.txt",
+    ]
+
+
+def test_names_of_classes_that_mislead(tmp_path: Path) -> None:
+    brought(tmp_path, {"a": [("cat", 0)], "b": [("cat", 0), ("c\u200bat", 0)]}, train="a b")
+    assert faults(tmp_path) == ["b.xml: the classes 'cat' and 'c\\u200bat' look the same; write one"]
+
+
 def test_a_folder_of_lists_without_these_lists(tmp_path: Path) -> None:
-    assert fault(brought(tmp_path, trainval="a b c d")) == (
+    assert fault(brought(tmp_path, seen="a b c d")) == (
         "FOLDER/ImageSets/Main has none of train.txt, val.txt, test.txt; remove the folder to have the images split"
     )
     (tmp_path / "ImageSets/Main/train.txt").touch()  # an empty one counts as a list

@@ -15,7 +15,7 @@ def name_faults(names: Collection[str]) -> list[tuple[str, str]]:
     faults: list[tuple[str, str]] = []
     first: dict[str, str] = {}
     for name in names:
-        if not name:
+        if not _seen(name):
             faults.append((name, "the name of a class is blank"))
         elif CONTROL.search(name):
             text = f"the class {quoted(name)} has a control character or line break in its name; remove it"
@@ -43,5 +43,5 @@ def check_option(names: Sequence[str], option: str) -> None:
 
 
 def _seen(name: str) -> str:
-    """What differs only in Unicode form or characters without width is the same to the eye."""
-    return "".join(c for c in unicodedata.normalize("NFC", name) if unicodedata.category(c) != "Cf")
+    """What differs only in Unicode form, characters without width or spaces around it is the same to the eye."""
+    return "".join(c for c in unicodedata.normalize("NFC", name) if unicodedata.category(c) != "Cf").strip(" ")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlml.datasets.tables.class_names import check_option, name_faults
+from mlml.datasets.class_names import check_option, name_faults
 
 
 @pytest.mark.parametrize("name", ["", "a\x1b[31mb", "two\nlines", "a\x9b", "a\u2028b", "nul\0", "\ud800", "x" * 256])
