@@ -37,7 +37,8 @@ def main(arguments: list[str] | None = None) -> None:
 
     The exit status is 0; 1 for an error that the user can mend; 2 for wrong usage; 130 for Ctrl-C.
     """
-    app(arguments, prog_name="mlml")
+    with one_line("mlml"):  # Ctrl-C before a command begins
+        app(arguments, prog_name="mlml")
 
 
 class _Command(TyperCommand):
@@ -108,10 +109,12 @@ def _grid(
     _in_project(Path("params.yaml"))
     if not (data / "labels.csv").is_file():
         raise ValueError(f"{data / 'labels.csv'} is missing: run `dvc repro prepare`")
-    signal.signal(signal.SIGTERM, _stopped)
+    interrupt = signal.signal(signal.SIGINT, _quit)  # an exception in torch's imports can abort the process
     from mlml.commands import pool, prepared
     from mlml.commands.grid import grid_of, jobs_of, read_grids
 
+    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGTERM, _stopped)
     prepared.check(data)
     changes, grids = grid_of(words or []), read_grids(grid) if grid else [{}]
     state = prepared.state(data)
@@ -122,6 +125,11 @@ def _grid(
         typer.echo(f"{results} has {len(all_jobs) - len(wanted)} of {len(all_jobs)} runs already", err=True)
     if failed := pool.run_all(wanted, data, state, jobs, results):
         raise ValueError(f"{failed} of {len(wanted)} runs have no result")
+
+
+def _quit(number: int, frame: object) -> None:
+    os.write(2, b"mlml grid: interrupted\n")
+    os._exit(130)
 
 
 def _stopped(number: int, frame: object) -> None:

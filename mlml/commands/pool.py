@@ -132,12 +132,12 @@ def _outcomes(
                 yield from (future.result() for future in ended)
 
         try:
-            with _no_interrupt():
+            with _not_stopped():
                 futures = {pool.submit(_work, job, data) for job in jobs}
             yield results(futures)
         except BaseException as error:
             for child in multiprocessing.active_children():
-                child.terminate()
+                child.kill()  # which cannot be put off
             pool.shutdown(wait=False, cancel_futures=True)
             if isinstance(error, KeyboardInterrupt):
                 raise KeyboardInterrupt(_KEPT) from None
@@ -149,12 +149,13 @@ def _outcomes(
 
 
 @contextmanager
-def _no_interrupt() -> Iterator[None]:
-    """Put Ctrl-C off until the end of the block; processes that are started in it never see it.
+def _not_stopped() -> Iterator[None]:
+    """Put Ctrl-C and SIGTERM off until the end of the block, in which processes are started.
 
-    The terminal sends it to all of them, from their first moment on, and the first process ends the others.
+    A process that is half started when the first one ends would report that. And Ctrl-C, which the terminal sends to
+    all of them, is put off for ever in those that are started here: the first process ends the others.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
     finally:
@@ -189,6 +190,7 @@ def _features_shown(
 def _start(processes: int, counters: "list[Synchronized[int]]") -> None:
     """Prepare a process of the pool. It reports to the first one and shows nothing: logging is not set up here."""
     global _features
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     tqdm.set_lock(threading.RLock())  # not one between processes, which a process that is ended leaves behind
     torch.set_num_threads(max(1, torch.get_num_threads() // processes))
 
