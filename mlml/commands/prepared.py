@@ -21,15 +21,13 @@ def check(data: Path) -> None:
     """
     if data.resolve() != Path("data").resolve() or not _LOCK.is_file():
         return
-    stage = (read_sections(_LOCK, _LOCK_KEYS).get("stages") or {}).get("prepare")
-    if stage is None:
-        return
-    labels = data / "labels.csv"
+    lock, labels = read_sections(_LOCK, _LOCK_KEYS), data / "labels.csv"
     try:
+        stage = lock["stages"]["prepare"]
         recorded = next(out["md5"] for out in stage["outs"] if out["path"] == "data/labels.csv")
-        parameters: dict[str, dict[str, Any]] = dict(stage["params"])
+        parameters: dict[str, dict[str, Any]] = {file: dict(values) for file, values in stage["params"].items()}
         before = parameters["params.yaml"]["dataset"]
-    except (KeyError, TypeError, ValueError, StopIteration):
+    except (LookupError, TypeError, ValueError, AttributeError, StopIteration):
         raise ValueError(f"{_LOCK} does not say how {labels} was prepared: {_AGAIN}") from None
     if hashlib.md5(labels.read_bytes(), usedforsecurity=False).hexdigest() != recorded:
         raise ValueError(
