@@ -38,7 +38,12 @@ def check(folder: Path, archives: Path, pictures: bool = True) -> list[str]:
     file = folder / "dataset.yaml"
     download, layout = _read_file(file)
     download.check_manual_files(folder)
-    source = datasets.read(layout.reader, folder, archives, layout.options)
+    try:
+        source = datasets.read(layout.reader, folder, archives, layout.options)
+    except ValueError as error:
+        if str(error).startswith("images."):  # other messages name their file
+            raise ValueError(f"{file}: {error}") from None
+        raise
     table.check_splits(source.table, source.file or folder)
     sizes = f"{len(source.table.images):,} images, {len(source.table.classes):,} classes"
     lines, rare = [sizes, *report.summary(source.table)], report.classes(source.table)

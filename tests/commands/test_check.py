@@ -112,6 +112,10 @@ def test_labels_that_give_no_test_map_are_one_line_with_the_file(tmp_path: Path,
         ),
         (f"{FILE}training: {{weights: x.pth}}", "dataset.yaml: training.weights: x.pth is missing; bring the file"),
         ("archives: []\nimages: {reader: folder, image_size: 0}", "dataset.yaml: images.image_size: 0 is not allowed"),
+        (
+            "archives: []\nimages: {reader: folder, image_size: 8, options: {classes: [a, a]}}",
+            "dataset.yaml: images.options.classes: ",
+        ),
         (f"{FILE}training: {{lr: 0}}", "dataset.yaml: training.lr: 0 is not allowed; must be greater than 0"),
     ],
 )

@@ -8,8 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import redirect_stderr
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +84,20 @@ def test_what_is_no_file_of_results_is_refused(tmp_path: Path) -> None:
     os.mkfifo(results)  # whoever opens it waits for ever
     with pytest.raises(ValueError, match="is a named pipe; name a file"):
         pool.done(results, "state")
+
+
+def test_data_that_change_meanwhile_stop_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row would be under the old state."""
+    (job,) = jobs()
+
+    @contextmanager
+    def outcomes(*_: object) -> Iterator[Iterator[tuple[Job, str]]]:
+        (tmp_path / "labels.csv").write_text("other labels")
+        yield iter([(job, "")])
+
+    monkeypatch.setattr(pool, "_outcomes", outcomes)
+    with pytest.raises(ValueError, match="was changed while runs were on; what is done is kept"):
+        pool.run_all([job], tmp_path, "state", 1, tmp_path / "runs.csv")
 
 
 def test_a_failed_run_has_its_traceback_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
