@@ -37,7 +37,8 @@ def main(arguments: list[str] | None = None) -> None:
 
     The exit status is 0; 1 for an error that the user can mend; 2 for wrong usage; 130 for Ctrl-C.
     """
-    app(arguments, prog_name="mlml")
+    with one_line("mlml"):  # Ctrl-C before a command begins
+        app(arguments, prog_name="mlml")
 
 
 class _Command(TyperCommand):
@@ -106,19 +107,29 @@ def _grid(
     interrupted command resumes where it was.
     """
     _in_project(Path("params.yaml"))
-    if not (data / "labels.csv").exists():
+    if not (data / "labels.csv").is_file():
         raise ValueError(f"{data / 'labels.csv'} is missing: run `dvc repro prepare`")
-    signal.signal(signal.SIGTERM, _stopped)
-    from mlml.commands import pool
+    interrupt = signal.signal(signal.SIGINT, _quit)  # an exception in torch's imports can abort the process
+    from mlml.commands import pool, prepared
     from mlml.commands.grid import grid_of, jobs_of, read_grids
 
-    changes, grids, known = grid_of(words or []), read_grids(grid) if grid else [{}], pool.done(results)
+    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGTERM, _stopped)
+    prepared.check(data)
+    changes, grids = grid_of(words or []), read_grids(grid) if grid else [{}]
+    state = prepared.state(data)
+    known = pool.done(results, state)
     all_jobs = {job.key: job for each in grids for job in jobs_of({**each, **changes})}
     wanted = [job for key, job in all_jobs.items() if key not in known]
     if len(wanted) < len(all_jobs):
         typer.echo(f"{results} has {len(all_jobs) - len(wanted)} of {len(all_jobs)} runs already", err=True)
-    if failed := pool.run_all(wanted, data, jobs, results):
+    if failed := pool.run_all(wanted, data, state, jobs, results):
         raise ValueError(f"{failed} of {len(wanted)} runs have no result")
+
+
+def _quit(number: int, frame: object) -> None:
+    os.write(2, b"mlml grid: interrupted\n")
+    os._exit(130)
 
 
 def _stopped(number: int, frame: object) -> None:
@@ -163,7 +174,7 @@ def _select(
 @_command("table", "mlml table runs.csv", "mlml table runs.csv --validation --update docs/results.md 'my runs'")
 def _table(
     results: Annotated[list[Path], Argument(metavar="RESULTS.csv", help="What `mlml grid` wrote, or DVC lists.")],
-    validation: Annotated[bool, Option("--validation", help="Validation mAP instead of test mAP.")] = False,
+    validation: Annotated[bool, Option("--validation", help="The validation score of `mlml select`.")] = False,
     each_setting: Annotated[bool, Option("--each-setting", help="A learning rate for each setting.")] = False,
     update: Annotated[
         tuple[Path, str] | None,
@@ -181,8 +192,8 @@ def _table(
 
     from mlml.commands import markdown, tables
 
-    runs = pd.concat([_read(file) for file in results])
-    table, notes = tables.wide(runs, "validation_mAP" if validation else "mAP", each_setting)
+    runs = pd.concat([_read(file) for file in results], ignore_index=True)
+    table, notes = tables.wide(runs, validation, each_setting)
     text = tables.markdown(table)
     typer.echo(text) if update is None else markdown.update(*update, text)
     _look_at(notes)

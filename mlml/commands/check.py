@@ -2,6 +2,8 @@
 
 import hashlib
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from mlml import datasets
@@ -34,11 +36,14 @@ def check(folder: Path, archives: Path, pictures: bool = True) -> list[str]:
         raise ValueError(f"{folder} is no folder in {Path.cwd()}; a data set is a folder with a dataset.yaml")
     check_folder(folder)
     file = folder / "dataset.yaml"
-    sections = params.read_sections(file, params.DATASET)
-    params.parse(Download, {"archives": sections.get("archives")}, str(file)).check_manual_files(folder)
-    layout = params.parse(datasets.Layout, sections.get("images"), f"{file}: images")
-    params.parse(Recipe, sections.get("training"), f"{file}: training")
-    source = datasets.read(layout.reader, folder, archives, layout.options)
+    download, layout = _read_file(file)
+    download.check_manual_files(folder)
+    try:
+        source = datasets.read(layout.reader, folder, archives, layout.options)
+    except ValueError as error:
+        if str(error).startswith("images."):  # other messages name their file
+            raise ValueError(f"{file}: {error}") from None
+        raise
     table.check_splits(source.table, source.file or folder)
     sizes = f"{len(source.table.images):,} images, {len(source.table.classes):,} classes"
     lines, rare = [sizes, *report.summary(source.table)], report.classes(source.table)
@@ -46,6 +51,32 @@ def check(folder: Path, archives: Path, pictures: bool = True) -> list[str]:
     remarks = [*source.notes, *report.remarks(source.table)]
     remarks += _pictures(source, layout.image_size) if pictures else []
     return [*lines, "", *([f"note: {remark}" for remark in remarks] or ["nothing to note"])]
+
+
+def _read_file(file: Path) -> tuple[Download, datasets.Layout]:
+    """The sections archives and images of dataset.yaml; all faults of the file are told at once."""
+    sections, faults = params.read_sections(file, params.DATASET), list[str]()
+    with _noted(faults, file):
+        download = params.parse(Download, {"archives": sections["archives"]}, "")
+    with _noted(faults, file):
+        layout = params.parse(datasets.Layout, sections["images"], "images")
+        datasets.options_of(layout.reader, layout.options)
+    with _noted(faults, file):
+        weights = params.parse(Recipe, sections.get("training"), "training").weights
+        if weights not in ("hub", "none") and not Path(weights).is_file():
+            raise ValueError(f"training.weights: {weights} is missing; bring the file, or choose hub or none")
+    if faults:
+        raise ValueError("\n".join(faults))
+    return download, layout
+
+
+@contextmanager
+def _noted(faults: list[str], file: Path) -> Iterator[None]:
+    """Add the lines of a ValueError to `faults`, with the file's name."""
+    try:
+        yield
+    except ValueError as error:
+        faults += [f"{file}: {line.removeprefix(f'{file}: ')}" for line in str(error).split("\n")]
 
 
 def _pictures(source: Source, size: int) -> list[str]:

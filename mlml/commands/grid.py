@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from mlml import corruption, methods
+from mlml.commands.input_files import check_readable
 from mlml.core.params import DATASET, PARAMS, parse, read_sections
 from mlml.model.engine import Engine
 from mlml.settings import Setting
@@ -44,16 +46,19 @@ def grid_of(words: Iterable[str]) -> Grid:
     """The grid of words ``name=value,value,...``.
 
     Raises:
-        ValueError: a word has no "=", or a value is no YAML.
+        ValueError: a word has no "=", a value is no YAML, or a name is there twice.
     """
     grid: dict[str, list[Any]] = {}
     for word in words:
         name, equals, values = word.partition("=")
+        name = name.removeprefix("+")
         if not equals:
             raise ValueError(f"-S {word}: must be name=value or name=value,value,...")
+        if name in grid:
+            raise ValueError(f"-S {name}: given twice; write {name}=value,value,...")
         try:
-            grid[name.removeprefix("+")] = [yaml.safe_load(value) for value in values.split(",")]
-        except yaml.YAMLError:
+            grid[name] = [_parsed(value) for value in values.split(",")]
+        except ValueError:
             raise ValueError(f"-S {word}: must be name=value or name=value,value,...") from None
     return grid
 
@@ -62,16 +67,37 @@ def read_grids(file: Path) -> list[Grid]:
     """The grids of a YAML file: a list of ``name: [value, ...]``.
 
     Raises:
-        ValueError: the file has another form.
+        ValueError: the file has another form, or a name is there twice in a grid.
+    """
+    check_readable(file)
+    try:
+        grids = _parsed(file.read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is no YAML file: {' '.join(str(error).split())}") from None
+    if not isinstance(grids, list) or not grids or not all(map(_is_grid, grids)):
+        raise ValueError(f"{file}: must be a list of grids, each of lines 'name: [value, ...]'")
+    return grids
+
+
+def _is_grid(grid: object) -> bool:
+    return isinstance(grid, dict) and all(
+        isinstance(name, str) and isinstance(values, list) and values for name, values in grid.items()
+    )
+
+
+def _parsed(text: str) -> Any:
+    """Read YAML 1.2, as `mlml.core.params` and DVC do.
+
+    Raises:
+        ValueError: it is no YAML, or a key is there twice.
     """
     try:
-        grids = yaml.safe_load(file.read_text("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file} is no YAML file: {' '.join(str(error).split())}") from None
-    valid = isinstance(grids, list) and all(isinstance(grid, dict) for grid in grids)
-    if not valid or not all(isinstance(values, list) for grid in grids for values in grid.values()):
-        raise ValueError(f"{file}: must be a list of grids, each of lines 'name: [value, ...]'")
-    return list(grids)
+        return YAML(typ="safe").load(text)
+    except YAMLError as error:
+        place = f"line {mark.line + 1}: " if (mark := getattr(error, "problem_mark", None)) else ""
+        raise ValueError(place + (getattr(error, "problem", None) or str(error))) from None
+    except RecursionError:
+        raise ValueError("too many lists in each other") from None
 
 
 def jobs_of(grid: Grid) -> Iterator[Job]:
@@ -84,16 +110,8 @@ def jobs_of(grid: Grid) -> Iterator[Job]:
     file = Path(f"datasets/{params['dataset']}/dataset.yaml")
     training = read_sections(file, DATASET).get("training")
     for values in itertools.product(*grid.values()):
-        changed = _change(params, dict(zip(grid, map(_number, values), strict=True)))
+        changed = _change(params, dict(zip(grid, values, strict=True)))
         yield _job(changed, recipe.resolve(training, changed["train"], str(file)))
-
-
-def _number(value: Any) -> Any:
-    """A number where YAML 1.1 sees a string, as in 3e-4."""
-    try:
-        return float(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
 
 
 def _change(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from mlml.datasets.regular_files import check_file
+
 
 def pipe_table(header: Iterable[object], rows: Iterable[Iterable[object]], text_columns: int) -> str:
     """A Markdown table whose first `text_columns` columns are text and whose others are numbers."""
@@ -21,8 +23,9 @@ def update(page: Path, part: str, text: str) -> None:
     """Replace what stands between the marks of `part` in `page` by `text`.
 
     Raises:
-        ValueError: the page does not have the marks exactly once.
+        ValueError: there is no such file, or it does not have the marks exactly once.
     """
+    check_file(page, "a page with marks")
     whole = page.read_text("utf-8")
     pattern = f"(?s)<!-- {re.escape(part)}: begin -->.*<!-- {re.escape(part)}: end -->"
     new, count = re.subn(pattern, lambda _: marked(part, text), whole)

@@ -1,5 +1,6 @@
 """The hyper-parameters that win on validation, method by method (paper, Sec. V-D)."""
 
+import numpy as np
 import pandas as pd
 
 from mlml.commands.markdown import pipe_table
@@ -39,7 +40,7 @@ def select(experiments: pd.DataFrame, over_settings: bool = False) -> pd.DataFra
     done, parameters = finished(experiments)
     if not set(SCORES) & set(done):
         raise ValueError("no column 'validation_mAP': this is not the output of `dvc exp show --csv`")
-    done = done.assign(**{name: pd.to_numeric(done[name], errors="coerce") for name in SCORES if name in done})
+    done = done.assign(**{name: pd.to_numeric(done.get(name, np.nan), errors="coerce") for name in SCORES})
     chosen = [name for name in parameters if not name.startswith(_NO_CANDIDATES)]
     axes = [axis for axis in AXES if axis in done and not (over_settings and axis == "setting")]
     chosen = varied(done, chosen, axes)
@@ -49,12 +50,17 @@ def select(experiments: pd.DataFrame, over_settings: bool = False) -> pd.DataFra
     return pd.DataFrame(rows)
 
 
+def score_of(runs: pd.DataFrame) -> str:
+    """The validation score that choices among these runs go by: what all of them chose their epochs by."""
+    return next((name for name in _INSTEAD if name in runs and runs[name].notna().all()), "validation_mAP")
+
+
 def _winner(runs: pd.DataFrame, axes: list[str], chosen: list[str], repetitions: list[str]) -> dict[str, object]:
     place = {axis: runs[axis].iloc[0] for axis in axes}
     wanted = len(runs[repetitions].drop_duplicates())
     # A constant beside the parameters: grouping by nothing is an error, and one candidate is a selection too.
     grouped = runs.assign(_all=0).groupby([*chosen, "_all"], dropna=False)
-    score = next((name for name in _INSTEAD if name in runs and runs[name].notna().all()), "validation_mAP")
+    score = score_of(runs)
     means = grouped[[score, "mAP"]].mean().assign(runs=grouped.size()).reset_index()
     complete = means[(means["runs"] == wanted) & means[score].notna()]
     complete = complete.sort_values(score, ascending=score == "validation_loss", kind="stable")

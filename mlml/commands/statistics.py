@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from mlml import corruption
+from mlml.datasets.regular_files import check_file
 from mlml.labels import statistics as label_statistics
 from mlml.labels import table
 from mlml.settings import Setting
@@ -41,6 +42,7 @@ def compare(published_file: Path, tables: Mapping[str, Path], seed: int = 0) -> 
         raise ValueError(f"{name!r} is no data set of the paper; they are {', '.join(NAMES)}")
     rows = []
     for name, file in tables.items():
+        check_file(file, "the labels.csv that the stage prepare wrote")
         labels = table.read(file)
         train = labels.labels[labels.rows("train")]
         for setting in published["setting"][published["dataset"] == name]:

@@ -1,10 +1,11 @@
 """Methods by settings, as one table."""
 
+import numpy as np
 import pandas as pd
 
 from mlml.commands.markdown import pipe_table
-from mlml.commands.results import finished
-from mlml.commands.selection import remarks, select
+from mlml.commands.results import DATA, check_once, finished
+from mlml.commands.selection import remarks, score_of, select
 from mlml.settings import Setting
 
 KINDS = ("fol", "as_is", "pol", "ppl", "spl")
@@ -12,7 +13,7 @@ OPTIONS = "method.options"
 CHOSEN = ("train.lr", "train.batch_size")  # the paper's grid
 
 
-def wide(runs: pd.DataFrame, metric: str = "mAP", each_setting: bool = False) -> tuple[pd.DataFrame, list[str]]:
+def wide(runs: pd.DataFrame, validation: bool = False, each_setting: bool = False) -> tuple[pd.DataFrame, list[str]]:
     """Arrange runs as a table, and say what to know about it.
 
     A method has one row, and another with options that are not its defaults, or another parameter than most of its
@@ -24,7 +25,7 @@ def wide(runs: pd.DataFrame, metric: str = "mAP", each_setting: bool = False) ->
 
     Args:
         runs: one row per run, of one data set.
-        metric: "mAP" (test) or "validation_mAP".
+        validation: whether cells are of the validation score that `select` goes by, not of the test mAP.
         each_setting: whether there is a choice for each setting, not for each kind.
 
     Returns:
@@ -32,12 +33,17 @@ def wide(runs: pd.DataFrame, metric: str = "mAP", each_setting: bool = False) ->
         text. And the remarks on the choices.
 
     Raises:
-        ValueError: as `mlml.commands.selection.select`, or the runs are of several data sets.
+        ValueError: as `mlml.commands.selection.select`; the runs are of several data sets, or of several states of
+            one; or they have no validation score in common.
     """
     done, parameters = finished(runs)
     if done["dataset"].nunique() > 1:
         raise ValueError(f"runs of several data sets: {', '.join(sorted(done['dataset'].unique()))}")
+    if DATA in done:
+        states = ", ".join(sorted(state or "not noted" for state in done[DATA].unique()))
+        raise ValueError(f"runs on several states of the data: column {DATA!r} has {states}; take the rows of one")
     done["method"] = _labels(done, [name for name in parameters if name not in (*CHOSEN, "corrupt.seed")])
+    check_once(done, ["method", "setting", *(name for name in (*CHOSEN, "corrupt.seed") if name in done), "seed"])
     chosen, notes = [], []
     together = done["setting"] if each_setting else done["setting"].map(_kind)
     for _, group in done.groupby([done["method"], together]):
@@ -49,10 +55,19 @@ def wide(runs: pd.DataFrame, metric: str = "mAP", each_setting: bool = False) ->
                 value = choice[name].iloc[0]
                 group = group[group[name].isna() if pd.isna(value) else group[name] == value]
         chosen.append(group)
-    scores = pd.concat(chosen).groupby(["method", "setting"])[metric].agg(["mean", "std", "count"])
-    cells = scores.apply(_cell, axis=1).unstack().fillna("")
+    shown, metric = pd.concat(chosen), "mAP"
+    if validation:
+        metric = score_of(shown)
+        shown = shown.assign(**{metric: pd.to_numeric(shown.get(metric, np.nan), errors="coerce")})
+        if shown[metric].isna().any():
+            raise ValueError("the runs have no validation score in common: they chose their epochs by different ones")
+        if metric != "validation_mAP":
+            notes.append(f"the cells are {metric}, by which the epochs were chosen")
+    loss = metric == "validation_loss"
+    scores = shown.groupby(["method", "setting"])[metric].agg(["mean", "std", "count"])
+    cells = scores.apply(_cell, axis=1, places=4 if loss else 1).unstack().fillna("")
     settings = sorted(cells.columns, key=_strength)
-    order = scores["mean"].unstack().sort_values(settings[::-1], ascending=False).index
+    order = scores["mean"].unstack().sort_values(settings[::-1], ascending=loss).index
     return cells.loc[order, settings], notes
 
 
@@ -76,9 +91,9 @@ def _shared(runs: pd.DataFrame, varied: list[str]) -> pd.DataFrame:
     return runs[(counts == everywhere).all(axis=1)]
 
 
-def _cell(scores: pd.Series) -> str:
+def _cell(scores: pd.Series, places: int) -> str:
     mean, spread, count = scores
-    return f"{mean:.1f}" if count == 1 else f"{mean:.1f} ± {spread:.1f}"
+    return f"{mean:.{places}f}" if count == 1 else f"{mean:.{places}f} ± {spread:.{places}f}"
 
 
 def _kind(name: str) -> str:

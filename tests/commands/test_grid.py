@@ -1,5 +1,6 @@
 """Grids of parameters, and the runs that they stand for."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -67,12 +68,21 @@ def test_every_method_can_be_run(name: str) -> None:
         ("processes=4", "-S processes: no parameter of a run"),
         ("train.lr.x=1", "-S train.lr.x: no parameter of a run"),
         ("train.lr=[1e-3", "-S train.lr=[1e-3: must be name=value"),
+        ("train.flip=off", "train.flip: 'off' is not allowed; must be a valid boolean"),
     ],
 )
 def test_a_wrong_word_is_refused_before_anything_runs(word: str, message: str) -> None:
     with pytest.raises(ValueError) as caught:
         jobs(word)
     assert message in str(caught.value)
+
+
+def test_values_are_read_as_params_yaml_is() -> None:
+    """YAML 1.2: in 1.1, 010 is 8 and 1e-3 a text."""
+    (job,) = jobs("seed=010", "train.lr=1e-3", "train.flip=true")
+    assert (job.run.seed, job.recipe.lr, job.recipe.flip) == (10, 1e-3, True)
+    with pytest.raises(ValueError, match=r"-S methods\.asl\.margin: given twice"):
+        grid_of(["methods.asl.margin=0.1", "+methods.asl.margin=0.2"])
 
 
 def test_grids_in_a_file(tmp_path: Path) -> None:
@@ -84,7 +94,15 @@ def test_grids_in_a_file(tmp_path: Path) -> None:
         "- seed": "must be",
         "- {seed: 0}": "must be",
         "- [": "is no YAML",
+        "- {seed: []}": "must be",
+        "- {1: [0]}": "must be",
+        "[]": "must be",
+        "- seed: [0]\n  seed: [1]": 'is no YAML file: line 2: found duplicate key "seed"',
     }.items():
         file.write_text(wrong)
         with pytest.raises(ValueError, match=line):
             read_grids(file)
+    (tmp_path / "pipe").symlink_to(tmp_path / "fifo")
+    os.mkfifo(tmp_path / "fifo")  # whoever reads it waits for ever
+    with pytest.raises(ValueError, match="pipe is a named pipe, not a file"):
+        read_grids(tmp_path / "pipe")

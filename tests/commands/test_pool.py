@@ -8,8 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import redirect_stderr
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +18,9 @@ import psutil
 import pytest
 import yaml
 
-from mlml.commands import pool
-from mlml.commands.grid import Job, grid_of, jobs_of
+from mlml.commands import pool, prepared
+from mlml.commands.grid import KEYS, Job, grid_of, jobs_of
+from mlml.commands.run import RESULTS
 from mlml.labels import table
 from tests.commands.conftest import Ended
 from tests.core.test_progress import Terminal
@@ -42,31 +43,61 @@ def test_rows_that_are_there_are_not_run_again_and_failures_are_told(
     """With no data every run fails; a run with a row is not tried."""
     results = tmp_path / "runs.csv"
     one, other = jobs("seed=0,1")
-    assert pool.run_all([one, other], tmp_path, 2, results) == 2
+    assert pool.run_all([one, other], tmp_path, "state", 2, results) == 2
     lines = sorted(line.partition(" digits ") for line in capsys.readouterr().err.splitlines())
     assert [line[0] for line in lines] == ["run 1/2", "run 2/2"]
     assert all("labels.csv" in line[2] for line in lines)
-    assert pool.done(results) == set()
-    with results.open("a") as file:
-        file.write(",".join([*one.key, *"123456"]) + "\n")
-    assert pool.done(results) == {one.key}
-    words = ("grid", results, "-S", "seed=0,1", "--data", tmp_path)
-    missing = f"mlml grid: {tmp_path}/labels.csv is missing: run `dvc repro prepare`\n"
-    assert mlml(*words) == (1, "", missing)
     (tmp_path / "labels.csv").touch()
+    state = prepared.state(tmp_path)
+    assert pool.done(results, state) == set()
+    with results.open("a") as file:
+        file.write(",".join([*one.key, state, *"123456"]) + "\n")
+    assert pool.done(results, state) == {one.key}
+    words = ("grid", results, "-S", "seed=0,1", "--data", tmp_path)
     ended = mlml(*words)
     assert (ended.status, ended.err.splitlines()[-1]) == (1, "mlml grid: 1 of 1 runs have no result")
     assert ended.err.startswith(f"{results} has 1 of 2 runs already\nrun 1/1 digits pol_02 pseudo_label 1: ")
-    results.write_text(results.read_text()[:-2])
-    with pytest.raises(ValueError, match="the last line is cut off; remove it"):
-        pool.done(results)
+    (tmp_path / "labels.csv").write_text("other labels")
+    ended = mlml(*words)
+    assert (ended.status, ended.err.splitlines()[-1]) == (1, "mlml grid: 2 of 2 runs have no result")
+    (tmp_path / "labels.csv").unlink()
+    missing = f"mlml grid: {tmp_path}/labels.csv is missing: run `dvc repro prepare`\n"
+    assert mlml(*words) == (1, "", missing)
+
+
+def test_what_is_no_file_of_results_is_refused(tmp_path: Path) -> None:
+    results = tmp_path / "runs.csv"
+    (job,) = jobs()
+    for text, line in {
+        ",".join(pool.COLUMNS) + "\ndigits": "the last line is cut off; remove it",
+        "a,b\n": "has other columns; name another file",
+        ",".join([*KEYS, *RESULTS]) + "\n": "has no column 'data', which tells states of a data set apart",
+    }.items():
+        results.write_text(text)
+        with pytest.raises(ValueError, match=line):
+            pool.done(results, "state")
     results.write_text("")  # killed before the header was written
-    assert pool.done(results) == set()
-    assert pool.run_all([one], tmp_path, 1, results) == 1
-    assert pool.done(results) == set()
-    results.write_text("a,b\n")
-    with pytest.raises(ValueError, match="has other columns"):
-        pool.done(results)
+    assert pool.done(results, "state") == set()
+    assert pool.run_all([job], tmp_path, "state", 1, results) == 1
+    assert pool.done(results, "state") == set()
+    results.unlink()
+    os.mkfifo(results)  # whoever opens it waits for ever
+    with pytest.raises(ValueError, match="is a named pipe; name a file"):
+        pool.done(results, "state")
+
+
+def test_data_that_change_meanwhile_stop_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row would be under the old state."""
+    (job,) = jobs()
+
+    @contextmanager
+    def outcomes(*_: object) -> Iterator[Iterator[tuple[Job, str]]]:
+        (tmp_path / "labels.csv").write_text("other labels")
+        yield iter([(job, "")])
+
+    monkeypatch.setattr(pool, "_outcomes", outcomes)
+    with pytest.raises(ValueError, match="was changed while runs were on; what is done is kept"):
+        pool.run_all([job], tmp_path, "state", 1, tmp_path / "runs.csv")
 
 
 def test_a_failed_run_has_its_traceback_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,21 +173,28 @@ def test_the_features_of_all_processes_are_one_bar() -> None:
     ids=["SIGTERM", "SIGINT"],
 )
 def test_a_stopped_command_leaves_no_process(number: int, status: int, line: str, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "labels.csv")  # whoever reads it waits for ever
-    words = [sys.executable, "-m", "paper.runs", str(tmp_path / "runs.csv"), "-S", "seed=0", "--data", str(tmp_path)]
+    (tmp_path / "images").mkdir()
+    parts = ("train", "validation", "test")
+    table.write(table.Table(("a", "b"), parts, parts, np.array([[1, -1]] * 3, np.int8)), tmp_path / "labels.csv")
+    np.save(tmp_path / "images/rows.npy", np.zeros((3, 8, 8, 3), np.uint8))
+    os.mkfifo(tmp_path / "images/rows.json")  # a run that reads it waits for ever
+    words = [sys.executable, "-m", "paper.runs", str(tmp_path / "runs.csv"), "-S", "seed=0,1", "--jobs", "2"]
     with (
-        subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process,
-        open(tmp_path / "labels.csv", "wb"),  # which waits for the reader
+        subprocess.Popen([*words, "--data", str(tmp_path)], cwd=ROOT, stderr=subprocess.PIPE, text=True) as process,
     ):
-        children = psutil.Process(process.pid).children(True)
+        while len(children := psutil.Process(process.pid).children(True)) < 3:  # two, and one that cleans up
+            assert process.poll() is None
+            time.sleep(0.01)
+        if number == signal.SIGINT:  # from the terminal, to all: the two have only begun
+            for child in children:
+                child.send_signal(number)
         process.send_signal(number)
         err = process.communicate()[1]
-    assert (process.returncode, err.splitlines()[-1]) == (status, f"mlml grid: {line}")
-    assert children
+    assert (process.returncode, err) == (status, f"mlml grid: {line}\n")
     assert psutil.wait_procs(children, timeout=60)[1] == []
 
 
-def test_a_killed_process_ends_the_command(tmp_path: Path, mlml: Callable[..., Ended]) -> None:
+def test_a_killed_process_ends_the_command(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "labels.csv")  # whoever reads it waits for ever
 
     def kill() -> None:
@@ -167,7 +205,7 @@ def test_a_killed_process_ends_the_command(tmp_path: Path, mlml: Callable[..., E
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
-    ended = mlml("grid", tmp_path / "runs.csv", "-S", "seed=0,1", "--data", tmp_path)
+    with pytest.raises(ValueError, match="a process was killed"):
+        pool.run_all(jobs("seed=0,1"), tmp_path, "state", 1, tmp_path / "runs.csv")
     killer.join()
-    assert (ended.status, ended.err.startswith("mlml grid: a process was killed")) == (1, True)
-    assert pool.done(tmp_path / "runs.csv") == set()
+    assert pool.done(tmp_path / "runs.csv", "state") == set()

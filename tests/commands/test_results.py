@@ -1,4 +1,5 @@
 import io
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,6 +68,66 @@ def test_runs_on_other_data_are_other_rows() -> None:
         ["digits", "9999999", "an", 1, 55.0],
     ]
     assert "data" not in summarise(before)  # nothing to tell apart
+
+
+def test_states_of_the_data_that_a_grid_notes_are_other_rows() -> None:
+    rows = ROWS.assign(data="0123456")
+    assert "data" not in summarise(rows)
+    older = ROWS.iloc[[0]].assign(mAP=55.0)  # of a file without that column
+    table = summarise(pd.concat([rows, older], ignore_index=True))
+    assert table.query("dataset == 'digits'")[["data", "method", "seeds", "mAP"]].to_numpy().tolist() == [
+        ["0123456", "bce", 1, 70.0],
+        ["0123456", "an", 2, 61.0],
+        ["", "an", 1, 55.0],
+    ]
+
+
+def test_a_run_that_took_another_time_is_the_same() -> None:
+    rows = pd.concat([ROWS.assign(seconds=1.0), ROWS.assign(seconds=2.0)], ignore_index=True)
+    assert summarise(rows)["seeds"].tolist() == summarise(ROWS)["seeds"].tolist()
+
+
+HEADER = "dataset,data,setting,method,seed,mAP"
+
+
+@pytest.mark.parametrize(
+    ("row", "line"),
+    [
+        ("digits,1,spl,an,0,50.5,1", "no table as `dvc exp show --csv` prints it; row 2 has 7 cells, the header 6"),
+        ("digits,1,spl,an,0", "no table as `dvc exp show --csv` prints it; row 2 has 5 cells, the header 6"),
+        (",1,spl,an,0,50.5", "a run with mAP 50.5 has no dataset"),
+        ("digits,1,spl,,0,50.5", "a run with mAP 50.5 has no method"),
+        ("digits,1,spl,an,,50.5", "a run with mAP 50.5 has no seed"),
+        ("digits,1,spl,an,0,inf", "a run has the mAP inf, which is no score"),
+    ],
+)
+@pytest.mark.parametrize("command", ["results", "select", "table"])
+def test_a_row_that_would_mislead(
+    command: str, row: str, line: str, tmp_path: Path, mlml: Callable[..., Ended]
+) -> None:
+    (tmp_path / "runs.csv").write_text(f"{HEADER}\n{row}\n")
+    ended = mlml(command, tmp_path / "runs.csv")
+    assert (ended.status, ended.out, ended.err.count("\n")) == (1, "", 1)
+    assert line in ended.err
+
+
+def test_names_and_hashes_of_digits_are_texts(tmp_path: Path, mlml: Callable[..., Ended]) -> None:
+    rows = ["2012,0000001,spl,an,0,50", "2012,12e4567,spl,an,0,60"]
+    (tmp_path / "runs.csv").write_text("\n".join([HEADER, *rows]))
+    out = mlml("results", tmp_path / "runs.csv").out.splitlines()
+    assert [line[:17] for line in out[2:]] == ["| 2012 | 12e4567 ", "| 2012 | 0000001 "]
+
+
+def test_pipes(tmp_path: Path, mlml: Callable[..., Ended]) -> None:
+    """One of the shell, as in `mlml results <(...)`, is read; whoever reads a named one waits, perhaps for ever."""
+    reading, writing = os.pipe()
+    os.write(writing, ROWS.to_csv(index=False).encode())
+    os.close(writing)
+    assert mlml("results", f"/dev/fd/{reading}") == (0, markdown(summarise(ROWS)) + "\n", "")
+    os.close(reading)
+    os.mkfifo(tmp_path / "pipe")
+    for command in ("results", "select", "table"):
+        assert mlml(command, tmp_path / "pipe").err.endswith(f": {tmp_path}/pipe is a named pipe, not a file\n")
 
 
 def test_two_results_of_one_run_are_refused() -> None:

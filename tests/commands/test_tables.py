@@ -67,7 +67,7 @@ def test_other_options_are_a_row_of_their_own_and_validation_can_be_shown() -> N
     assert table["spl"].to_dict() == {"asl gamma_neg=4.0": "40.0", "asl": "30.0"}
     prior = pd.concat([both.assign(**{"train.prior": 1.8}), runs("asl", "spl", [20.0]).assign(**{"train.prior": 1.0})])
     assert wide(prior)[0].index.tolist() == ["asl gamma_neg=4.0", "asl", "asl prior=1.0"]
-    assert wide(both, "validation_mAP")[0]["spl"].to_dict() == {"asl": "70.0", "asl gamma_neg=4.0": "60.0"}
+    assert wide(both, validation=True)[0]["spl"].to_dict() == {"asl": "70.0", "asl gamma_neg=4.0": "60.0"}
 
 
 def test_experiments_of_dvc_have_a_column_for_each_option_of_each_method() -> None:
@@ -88,8 +88,7 @@ PAGES = {page: (ROOT / f"docs/{page}.md").read_text() for page in ("readings", "
 )
 def test_the_documented_tables(file: str, more: str, page: str, part: str) -> None:
     """Each is what the command beside it gives."""
-    metric = "validation_mAP" if "--validation" in more else "mAP"
-    table, _ = wide(pd.read_csv(ROOT / file), metric, "--each-setting" in more)
+    table, _ = wide(pd.read_csv(ROOT / file), "--validation" in more, "--each-setting" in more)
     assert marked(part, markdown(table)) in (ROOT / page).read_text()
 
 
@@ -107,6 +106,32 @@ def test_the_documented_choice_of_learning_rates() -> None:
 def test_data_sets_are_not_mixed() -> None:
     with pytest.raises(ValueError, match="runs of several data sets: digits, photos"):
         wide(pd.concat([runs("an", "spl", [1.0]), runs("an", "spl", [2.0]).assign(dataset="digits")]))
+
+
+def test_states_of_the_data_and_results_of_one_run_are_not_mixed() -> None:
+    one, other = runs("an", "spl", [1.0]), runs("an", "spl", [2.0])
+    with pytest.raises(ValueError, match="several states of the data: column 'data' has 0123456, not noted"):
+        wide(pd.concat([one.assign(data="0123456"), other], ignore_index=True))
+    assert wide(one.assign(data="0123456"))[0].loc["an"].tolist() == ["1.0"]
+    with pytest.raises(ValueError, match=r"two runs of method an, setting spl, .* seed 0 have mAP 1\.0 and 2\.0"):
+        wide(pd.concat([one, other]))
+    draws = [one.assign(**{"corrupt.seed": 0}), other.assign(**{"corrupt.seed": 1})]
+    assert wide(pd.concat(draws))[0].loc["an"].tolist() == [f"1.5 ± {np.std([1, 2], ddof=1):.1f}"]
+
+
+def test_the_validation_score_is_the_one_that_chose() -> None:
+    rows = pd.concat([runs("an", "spl", [30.0, 30.0]), runs("bce", "spl", [40.0, 40.0])], ignore_index=True)
+    rows["validation_loss"] = [0.5, 0.25, 0.75, 0.75]
+    table, notes = wide(rows, validation=True)
+    assert list(table["spl"].items()) == [
+        ("an", f"0.3750 ± {np.std([0.5, 0.25], ddof=1):.4f}"),
+        ("bce", "0.7500 ± 0.0000"),
+    ]
+    assert notes == ["the cells are validation_loss, by which the epochs were chosen"]
+    rows.loc[0, "validation_loss"] = np.nan
+    assert wide(rows, validation=True)[0]["spl"].to_dict() == {"an": "70.0 ± 0.0", "bce": "60.0 ± 0.0"}
+    with pytest.raises(ValueError, match="no validation score in common"):
+        wide(rows.drop(columns="validation_mAP"), validation=True)
 
 
 def test_as_a_command(tmp_path: Path, mlml: Callable[..., Ended]) -> None:
