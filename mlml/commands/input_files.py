@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mlml.datasets.regular_files import kind
+from mlml.datasets.files.regular_files import kind
 
 
 def check_readable(file: Path) -> None:

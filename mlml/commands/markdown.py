@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from mlml.datasets.regular_files import check_file
+from mlml.datasets.files.regular_files import check_file
 
 
 def pipe_table(header: Iterable[object], rows: Iterable[Iterable[object]], text_columns: int) -> str:

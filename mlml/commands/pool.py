@@ -26,7 +26,7 @@ from mlml.commands.results import DATA
 from mlml.commands.run import RESULTS, run
 from mlml.core.errors import TRACEBACK, USER_ERRORS, message
 from mlml.core.progress import progress
-from mlml.datasets.regular_files import kind
+from mlml.datasets.files.regular_files import kind
 from mlml.training.features import FOLDER, Features
 from mlml.training.history import SCORES
 

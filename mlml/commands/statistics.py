@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from mlml import corruption
-from mlml.datasets.regular_files import check_file
+from mlml.datasets.files.regular_files import check_file
 from mlml.labels import statistics as label_statistics
 from mlml.labels import table
 from mlml.settings import Setting
