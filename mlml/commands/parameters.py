@@ -28,7 +28,8 @@ def faults(params: Mapping[str, Any]) -> list[str]:
         if not isinstance(params[key], dict):
             return [f"{key}: {params[key]!r} is not allowed; must be keys and values"]
     file = Path(f"datasets/{params['dataset']}/dataset.yaml")
-    looks = [*_data_set(file), *_run(params, file)]
+    sections = read_sections(file, DATASET)
+    looks = [*_data_set(file, sections), *_run(params, file, sections.get("training"))]
     return [fault for look in looks if (fault := fault_of(look))]
 
 
@@ -47,9 +48,7 @@ def _options(name: str, options: Any) -> None:
     methods.options_of(name, options)
 
 
-def _data_set(file: Path) -> list[Callable[[], object]]:
-    sections = read_sections(file, DATASET)
-
+def _data_set(file: Path, sections: Mapping[str, Any]) -> list[Callable[[], object]]:
     def images() -> None:
         layout = parse(datasets.Layout, sections["images"], f"{file}: images")
         datasets.options_of(layout.reader, layout.options)
@@ -57,8 +56,7 @@ def _data_set(file: Path) -> list[Callable[[], object]]:
     return [lambda: parse(Download, {"archives": sections["archives"]}, str(file)), images]
 
 
-def _run(params: Mapping[str, Any], file: Path) -> list[Callable[[], object]]:
-    training = read_sections(file, DATASET).get("training")
+def _run(params: Mapping[str, Any], file: Path, training: Any) -> list[Callable[[], object]]:
     axes = {key: params[key] for key in ("seed", "device", "setting")}
 
     def train() -> None:
